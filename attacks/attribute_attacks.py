@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts import supervised
-from fedrec_auditor.attacks.parts.inputs import InputTable
+from fedrec_auditor.attacks.parts.inputs import ClassifierInputTable
 from fedrec_auditor.attacks.parts.supervised import AttributeProblem, ClassGuess, SupervisedAttack
 from fedrec_auditor.attacks.parts.uploads import ChangedRows, find_changed_rows, make_refusal
 from fedrec_auditor.targets.transcript import View
@@ -50,7 +50,7 @@ class AttributeKnn(SupervisedAttack):
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
         """
-        _, far = problem.gram_blocks.compute_distances()
+        _, far = problem.gram_blocks.compute_squared_distances()
         nearest = np.argsort(far, axis=1, kind="stable")[:, : self.neighbours]
         votes = np.eye(problem.n_classes)[problem.class_codes[nearest]].mean(axis=1)
         return ClassGuess(votes.argmax(axis=1), votes)
@@ -126,7 +126,7 @@ class AttributeLogistic(SupervisedAttack):
         """
         from sklearn.linear_model import LogisticRegression
 
-        known, others = problem.gram_blocks.compute_coordinates()
+        known, others = problem.gram_blocks.compute_span_coordinates()
         size = float(np.mean(np.square(known).sum(axis=1))) or 1.0  # 1 suits the optimiser
         # With n equally likely classes the logistic loss has curvature (n - 1) / n^2, and a squared
         # error, whose penalty is estimated, has curvature 1.
@@ -158,7 +158,7 @@ class AttributeMlp(SupervisedAttack):
     """
 
     reference = f"{_ZHANG} 3.3 (MLP 100-30)"
-    slow = True
+    is_slow = True
     epochs: int = 200
 
     def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
@@ -169,7 +169,7 @@ class AttributeMlp(SupervisedAttack):
         """
         from sklearn.neural_network import MLPClassifier
 
-        known, others = problem.gram_blocks.compute_coordinates()
+        known, others = problem.gram_blocks.compute_span_coordinates()
         scale = float(np.sqrt(np.mean(known**2))) or 1.0
         network = MLPClassifier(_HIDDEN, max_iter=self.epochs, random_state=seed)
         rows, asked = ((part / scale).astype(np.float32) for part in (known, others))
@@ -200,9 +200,9 @@ class AttributeSvc(SupervisedAttack):
         from sklearn.svm import SVC
 
         products = problem.gram_blocks
-        spread = products.width * products.variance
+        spread = products.width * products.entry_variance
         gamma = 1.0 / spread if spread > 0 else 1.0
-        near, far = products.compute_distances()
+        near, far = products.compute_squared_distances()
         machine = SVC(C=self.penalty, kernel="precomputed", class_weight="balanced")
         machine.fit(np.exp(-gamma * near), problem.class_codes)
         kernel = np.exp(-gamma * far)
@@ -223,7 +223,7 @@ class AttributeTree(SupervisedAttack):
     reference = f"{_ZHANG} 5.8 (decision tree)"
     needs_columns = True
 
-    def prepare_columns(self, table: InputTable) -> NDArray[np.floating[Any]]:
+    def prepare_columns(self, table: ClassifierInputTable) -> NDArray[np.floating[Any]]:
         """Returns all columns of the input table, shape (users, columns)."""
         return table.compute_values()
 
@@ -238,7 +238,7 @@ class AttributeTree(SupervisedAttack):
         from sklearn.tree import DecisionTreeClassifier
 
         assert table is None or isinstance(table, np.ndarray)
-        known, others = problem.make_input_rows(table)
+        known, others = problem.make_train_and_test_rows(table)
         tree = DecisionTreeClassifier(random_state=seed).fit(known, problem.class_codes)
         shares = tree.predict_proba(others)
         return ClassGuess(shares.argmax(axis=1), shares)
@@ -357,7 +357,7 @@ def _find_groups(
     changed any part of the matrix. Users who changed nothing get the most frequent category.
     """
     for pattern in patterns.values():
-        active: NDArray[np.bool_] = np.asarray(pattern.is_changed.any(axis=1))
+        active: NDArray[np.bool_] = np.asarray(pattern.is_row_column_changed.any(axis=1))
         for side in pattern.row_and_column_masks:
             sums: NDArray[np.int64] = np.cumsum(np.pad(side, ((0, 0), (1, 0))), axis=1)
             within: NDArray[np.int64] = sums[active, classes:] - sums[active, :-classes]

@@ -61,7 +61,7 @@ class Background:
     prior_log_odds: NDArray[np.float64] | None = None
     profiles: sparse.csr_array | None = None
     reference_views: tuple[View, ...] = ()
-    is_in_training: NDArray[np.bool_] | None = None
+    is_in_reference_training: NDArray[np.bool_] | None = None
     known_items: sparse.csr_array | None = None
 
 
@@ -109,7 +109,7 @@ class Reconstruction:
 
     users: NDArray[np.int64]
     items: NDArray[np.bool_] | None = None
-    vectors: NDArray[np.floating[Any]] | None = None
+    user_vectors: NDArray[np.floating[Any]] | None = None
     ratings: NDArray[np.floating[Any]] | None = None
     is_proved: NDArray[np.bool_] | None = None
 
@@ -125,7 +125,7 @@ class LinkScores:
     """
 
     scores: NDArray[np.floating[Any]]
-    candidates: NDArray[np.int64]
+    candidate_senders: NDArray[np.int64]
 
 
 AttackResult = GuessedLabels | MemberScores | Reconstruction | LinkScores

@@ -32,9 +32,9 @@ from fedrec_auditor.targets.transcript import Component, Payload, RoundView, Upl
 # message than all other candidates.
 
 # Fingerprints by name: arrays with one row per message.
-Fingerprints = dict[str, NDArray[np.float32]]
+FingerprintsByName = dict[str, NDArray[np.float32]]
 # Messages of one round: the number of each sender among the candidates, and the fingerprints.
-SenderFingerprints = tuple[NDArray[np.intp], Fingerprints]
+SenderFingerprints = tuple[NDArray[np.intp], FingerprintsByName]
 
 _WIDE = 2**14  # maximum size of a part that is compared entry by entry
 _PRIME = 2_147_483_647
@@ -48,11 +48,11 @@ def get_user_messages(round_view: RoundView) -> Mapping[str, Component]:
     """
     if round_view.uploads is not None:
         return round_view.uploads.components
-    shuffled = (round_view.shuffled or {}).items()
+    shuffled = (round_view.shuffled_parts or {}).items()
     return {name: part for name, part in shuffled if part.kind is not Payload.REPORTS}
 
 
-def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
+def make_fingerprints(view: View, round_view: RoundView) -> FingerprintsByName:
     """Returns numeric summaries (fingerprints) of the n messages of one round, as arrays by name.
 
     Each array is (n, p), with mean 0 over messages, and with rows of length 1 or 0. Only this
@@ -64,8 +64,8 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     public = replace(view.public, n_users=count)
     rounds = (RoundView(broadcast=round_view.broadcast, uploads=Uploads(everyone, sent)),)
     alone = replace(view, vantage=Vantage.SERVER, public=public, rounds=rounds)
-    prints: Fingerprints = {}
-    if not reading.explain_refusal(alone):
+    prints: FingerprintsByName = {}
+    if not reading.explain_no_reader(alone):
         evidence = reading.read_evidence(alone, everyone)
         if evidence.log_ratio is not None:
             prints["interactions"] = _scale_posterior(evidence)
@@ -85,7 +85,7 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
 
 
 def compare_fingerprints(
-    last: Fingerprints, earlier: Sequence[SenderFingerprints], n_candidates: int
+    last: FingerprintsByName, earlier: Sequence[SenderFingerprints], n_candidates: int
 ) -> dict[str, NDArray[np.float32]]:
     """Compares messages of the last round with each candidate sender's messages of earlier rounds.
 
@@ -135,13 +135,13 @@ def _scale_posterior(evidence: readers.Evidence) -> NDArray[np.float32]:
     posteriors and p is the prior. To first order, the logarithm of all items' odds is an inner
     product.
     """
-    items, activity = readers.fit_prior(evidence)
+    items, activity = readers.fit_prior_log_odds(evidence)
     share = expit(items)
     beyond = readers.compute_posterior(evidence) - expit(items + activity[:, None])
     return np.asarray(beyond / np.sqrt(share * (1 - share)), dtype=np.float32)
 
 
-def _fingerprint_model(name: str, messages: uploads.ModelMessages) -> Fingerprints:
+def _fingerprint_model(name: str, messages: uploads.ModelMessages) -> FingerprintsByName:
     """Returns fingerprints of the changes of one model part: entries, row lengths, changed rows.
 
     ``name`` is the name of the part, with which the names of the fingerprints begin.
@@ -217,7 +217,7 @@ class Linkage:
         rounds = select_linkable_rounds(view)
         if len(rounds) > 1:
             return ""
-        split = [part for seen in view.rounds for part in (seen.shuffled or {}).values()]
+        split = [part for seen in view.rounds for part in (seen.shuffled_parts or {}).values()]
         if split and all(component.kind is Payload.REPORTS for component in split):
             return (
                 "The attack links whole uploads, but behind the proxy each number of an upload is "
@@ -247,7 +247,7 @@ class Linkage:
         likeliest = compare_fingerprints(make_fingerprints(view, last), batches, len(candidates))
         weights = _learn_weights(batches, len(candidates)) or _weigh_by_margin(likeliest)
         scores = sum(np.float32(weight) * likeliest[name] for name, weight in weights.items())
-        return LinkScores(scores=np.asarray(scores), candidates=candidates.astype(np.int64))
+        return LinkScores(scores=np.asarray(scores), candidate_senders=candidates.astype(np.int64))
 
 
 def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[str, float]:

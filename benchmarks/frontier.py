@@ -41,7 +41,7 @@ from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.tasks import MAX_QUICK_ROUNDS
-from fedrec_auditor.auditor.sweep.grid import NOISE_AXIS, Axis
+from fedrec_auditor.auditor.sweep.grid import PRIVACY_AXIS, Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import (
@@ -85,7 +85,7 @@ def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: 
         settings=settings,
     )
     knobs = {name: make_target(name, plan).noise_setting is not None for name in family.targets}
-    axes = [Axis(NOISE_AXIS, tuple(noise), name) for name, has in knobs.items() if has]
+    axes = [Axis(PRIVACY_AXIS, tuple(noise), name) for name, has in knobs.items() if has]
     with shown_progress(None) as observe:
         return run_sweep(
             plan, axes, seeds, make_resources(), out=out / family.name, observe=observe
@@ -116,7 +116,7 @@ def list_settings(family: Family, sweep: Sweep) -> Iterator[Setting]:
         strongest = max(gains, key=lambda row: row.value, default=None)
         max_gain = max((row.ci_high for row in gains if row.ci_high is not None), default=None)
         noise = next(
-            (float(v) for n, v in variant.swept.items() if n.endswith(NOISE_AXIS)), math.nan
+            (float(v) for n, v in variant.swept.items() if n.endswith(PRIVACY_AXIS)), math.nan
         )
         bare = noise == 0.0 or (place in twins and not variant.swept)
         claim = next((row for row in rows if row.kind == "claimed" and not bare), None)

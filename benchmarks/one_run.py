@@ -62,7 +62,7 @@ def timed(m: int, r: int, v: int) -> list[Row]:
     ways: dict[str, Callable[[], float]] = {
         "scan": lambda: scanned(m, r, v),
         "guesses": lambda: found.bound_epsilon(delta=DELTA, alpha=ALPHA),
-        "trade-off": lambda: found.bound_by_trade_off(delta=DELTA, alpha=ALPHA),
+        "trade-off": lambda: found.bound_epsilon_by_curve(delta=DELTA, alpha=ALPHA),
     }
     module, label = imported(PEER)
     if module is not None:
@@ -135,7 +135,7 @@ def ideal(truth: float, m: int) -> Row:
     def counts(r: int, sides: int) -> OneRunGuesses:
         v = int(right[r - 1])
         return OneRunGuesses(
-            n_canaries=m, n_guesses=sides * r, n_right=sides * v, is_two_sided=sides == 2
+            n_canaries=m, n_guesses=sides * r, n_right=sides * v, has_in_and_out_guesses=sides == 2
         )
 
     def best(method: Callable[..., float], sides: int) -> float:
@@ -156,7 +156,7 @@ def ideal(truth: float, m: int) -> Row:
         f"{name} {value:.3f} ({given:.3f})"
         for name, value, given in zip(names, ours, GIVEN[truth, m], strict=True)
     ]
-    parts += [f"trade-off, two sides {best(OneRunGuesses.bound_by_trade_off, 2):.3f}"]
+    parts += [f"trade-off, two sides {best(OneRunGuesses.bound_epsilon_by_curve, 2):.3f}"]
     module, label = imported(PEER)
     if module is not None:
         theirs = _jax_privacy(module, scores[:n], scores[n:], scores[order[np.array(sizes) - 1]])

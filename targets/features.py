@@ -14,7 +14,7 @@ from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interact
 N_RATING_LEVELS = 5
 N_RATING_FEATURES = 18
 # User attributes that are features, in the order of their columns.
-FEATURE_ATTRIBUTES = ("gender", "occupation", "age_group")
+ATTRIBUTES_AS_FEATURES = ("gender", "occupation", "age_group")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> U
         *("share low", "share high", "entropy", "median", "least", "largest", "mean"),
     ]
     known = _add_age_group(interactions)
-    for key in FEATURE_ATTRIBUTES:
+    for key in ATTRIBUTES_AS_FEATURES:
         if key in known:
             columns.append(known[key].codes[:, None] == np.arange(len(known[key].categories)))
             names += [f"{key} {category}" for category in known[key].categories]
@@ -117,7 +117,7 @@ def count_user_features(interactions: Interactions) -> int:
     There are 18 columns for the ratings, and one per category of gender, occupation and age group.
     """
     known = _add_age_group(interactions)
-    counts = (len(known[key].categories) for key in FEATURE_ATTRIBUTES if key in known)
+    counts = (len(known[key].categories) for key in ATTRIBUTES_AS_FEATURES if key in known)
     return N_RATING_FEATURES + sum(counts)
 
 

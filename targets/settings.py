@@ -146,7 +146,7 @@ class NoiseSetting:
         scales |= dict.fromkeys(self.budget_names, 1.0 / factor)
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
-    def prefix_paths(self, part: str) -> NoiseSetting:
+    def prefix_setting_names(self, part: str) -> NoiseSetting:
         """Returns a copy for a larger system, whose attribute ``part`` has the named settings.
 
         Each name of a setting begins with ``part`` and a dot. ``noiseless_value`` of the copy is
@@ -253,7 +253,7 @@ def _hints(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, given
 
 
-def get_numbers(settings: Any) -> dict[str, float]:
+def get_numeric_fields(settings: Any) -> dict[str, float]:
     """Returns the numeric fields of a dataclass object, by name. True and False become 1 and 0."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}

@@ -91,7 +91,7 @@ class DeviceCode(Protocol):
     """
 
     @property
-    def call_seconds(self) -> float:
+    def seconds_per_message(self) -> float:
         """Estimated time in seconds to compute the message of one client; 0 if negligible."""
         ...
 
@@ -193,7 +193,7 @@ class ComponentView(Component):
             return getattr(stored, name)(*of)
 
         def made(name: str, of: Any) -> ComponentView:
-            assert name in ("take", "drop_rows")
+            assert name in ("take", "drop_first_rows")
             return ComponentView(getattr(stored, name)(of))
 
         def largest() -> float:
@@ -281,9 +281,9 @@ class ComponentView(Component):
         """Computes the sum of all clients' messages in float64, in the shape of one message."""
         return np.asarray(self._read("sum_all"))
 
-    def drop_rows(self, count: int) -> ComponentView:
+    def drop_first_rows(self, count: int) -> ComponentView:
         """Returns the messages without the first ``count`` rows of each message."""
-        return self._made("drop_rows", count)
+        return self._made("drop_first_rows", count)
 
 
 def _to_views(components: Mapping[str, Component]) -> Mapping[str, Component]:
@@ -309,9 +309,9 @@ class RoundView:
 
     broadcast: Broadcast | None
     uploads: Uploads | None = None
-    shuffled: Mapping[str, Component] | None = None
+    shuffled_parts: Mapping[str, Component] | None = None
     aggregate: Mapping[str, NDArray[Any]] | None = None
-    sum_senders: Ints | None = None
+    senders_in_sum: Ints | None = None
     cleartext: Uploads | None = None
 
     def __post_init__(self) -> None:
@@ -319,8 +319,8 @@ class RoundView:
             linked: Uploads | None = getattr(self, name)
             if linked is not None:
                 object.__setattr__(self, name, Uploads(linked.users, _to_views(linked.components)))
-        if self.shuffled is not None:
-            object.__setattr__(self, "shuffled", _to_views(self.shuffled))
+        if self.shuffled_parts is not None:
+            object.__setattr__(self, "shuffled", _to_views(self.shuffled_parts))
 
     @property
     def is_cleartext(self) -> bool:
@@ -365,7 +365,7 @@ class RoundView:
             self,
             broadcast=parts(self.broadcast),
             uploads=linked(self.uploads),
-            shuffled=parts(self.shuffled),
+            shuffled_parts=parts(self.shuffled_parts),
             aggregate=parts(self.aggregate),
             cleartext=linked(self.cleartext),
         )
@@ -452,7 +452,7 @@ class View:
             )
         )
 
-    def keep_group(self, group: str) -> View:
+    def keep_part_group(self, group: str) -> View:
         """Returns a view whose ``uploads`` have only the message parts of one group.
 
         The group of a part is its name up to the first dot, such as "user" for "user.W1". In the
@@ -501,7 +501,7 @@ class Transcript:
     max_vantage: Vantage = Vantage.SERVER
 
     @property
-    def has_clear_data(self) -> bool:
+    def has_cleartext_user_data(self) -> bool:
         """Whether clients send user data, such as ratings, in the clear and linked to senders."""
         return any(r.cleartext is not None and bool(_select_data(r.cleartext)) for r in self.rounds)
 

@@ -149,7 +149,7 @@ SAMPLING_ADJACENCIES: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     MixtureOfGaussiansDpEvent: (Adjacency.ADD_REMOVE,),
 }
 # For each sampling event class that an accountant supports, the event classes that may be sampled.
-SupportedSampling = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
+EventTypesBySampling = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
 
 
 def list_leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
@@ -218,7 +218,7 @@ def is_supported(
     event: DpEvent,
     mechanisms: tuple[type[DpEvent], ...],
     *,
-    sampling: SupportedSampling = MappingProxyType({}),
+    sampling: EventTypesBySampling = MappingProxyType({}),
 ) -> bool:
     """Checks whether every leaf (single mechanism) of ``event`` is of a supported class.
 
@@ -258,7 +258,7 @@ def list_supported_leaves(
     *,
     scope: Scope,
     name: str,
-    sampling: SupportedSampling = MappingProxyType({}),
+    sampling: EventTypesBySampling = MappingProxyType({}),
 ) -> list[tuple[DpEvent, int]] | None:
     """Lists the leaves (single mechanisms) of ``event``, each with its number of uses, after
     checking that all are supported.

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 # Numbers count as equal if their difference, relative to their size and to the spread of all
 # numbers, is smaller.
-RELATIVE_TOLERANCE = 1e-12
+EQUALITY_TOLERANCE = 1e-12
 _MOST_POINTS = 1 << 12
 # Largest distance of listed points of a lattice, in lengths over which its masses fall by a factor
 # of e.
@@ -73,8 +73,8 @@ class ExpTerm:
 
     - ``low``, ``high``: ends of the interval.
     - ``anchor``: point of the interval at which the term is largest.
-    - ``log_max``: logarithm of the term at the anchor.
-    - ``mean_or_rate``: mean of a normal term (``curvature`` > 0), or rate of an exponential term
+    - ``max_log_term``: logarithm of the term at the anchor.
+    - ``normal_mean_or_exp_rate``: mean of a normal term (``curvature`` > 0), or rate of an exponential term
       (``curvature`` = 0). The property ``slope`` is computed from it.
     - ``curvature``: 1 / variance of a normal term; 0 for an exponential term.
     - ``step``: 0 for a density; otherwise the distance of the lattice points, which begin at a
@@ -83,9 +83,9 @@ class ExpTerm:
 
     low: float
     high: float
-    anchor: float
-    log_max: float
-    mean_or_rate: float = 0.0
+    argmax: float
+    max_log_term: float
+    normal_mean_or_exp_rate: float = 0.0
     curvature: float = 0.0
     step: float = 0.0
 
@@ -101,7 +101,7 @@ class ExpTerm:
             anchor, centre, curve = high if part.rate > 0.0 else low, part.rate, 0.0
         term = cls(low, high, anchor, 0.0, centre, curve, part.step)
         whole = float(term.compute_log_masses(np.array(low), np.array(high)))
-        return replace(term, log_max=math.log(part.weight) - whole)
+        return replace(term, max_log_term=math.log(part.weight) - whole)
 
     def compute_log_masses(self, low: Floats, high: Floats) -> Floats:
         """Computes ln of the mass that this term (density piece or lattice) has on each interval
@@ -110,8 +110,8 @@ class ExpTerm:
         The intervals lie within the interval of the term. For a lattice, ``low`` and ``high`` are
         lattice points, and both count.
         """
-        nearest = np.clip(self.anchor, low, high)
-        slope = np.abs(self.slope - self.curvature * (nearest - self.anchor))
+        nearest = np.clip(self.argmax, low, high)
+        slope = np.abs(self.slope - self.curvature * (nearest - self.argmax))
         sides = np.stack([nearest - low, high - nearest])
         logs = compute_log_integral(np.stack([slope, slope]), self.curvature, sides, self.step)
         # If there is no curve, the anchor is an end, and the whole interval lies on one side of it.
@@ -123,18 +123,18 @@ class ExpTerm:
         """Slope of the logarithm of the term at ``anchor``, the point at which the term is
         largest.
         """
-        value = self.mean_or_rate
-        return (value - self.anchor) * self.curvature if self.curvature else value
+        value = self.normal_mean_or_exp_rate
+        return (value - self.argmax) * self.curvature if self.curvature else value
 
     def compute_log(self, y: Floats) -> Floats:
         """Computes the logarithm of the density or mass at each number of ``y``.
 
         The formula of the term is also applied to numbers outside the interval of the term.
         """
-        away = y - self.anchor
-        return self.log_max + self.slope * away - self.curvature / 2.0 * away * away
+        away = y - self.argmax
+        return self.max_log_term + self.slope * away - self.curvature / 2.0 * away * away
 
-    def find_lattice_points(self, y: Floats) -> tuple[Floats, Floats]:
+    def snap_to_lattice(self, y: Floats) -> tuple[Floats, Floats]:
         """Returns the lattice points nearest to ``y``, and the distances of ``y`` from them, in
         units of the lattice step.
         """
@@ -147,7 +147,7 @@ class ExpTerm:
         """Pair of the fields ``mean_or_rate`` and ``curvature``. Terms with equal pairs differ only
         by a constant factor.
         """
-        return self.mean_or_rate, self.curvature
+        return self.normal_mean_or_exp_rate, self.curvature
 
 
 def compute_log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
@@ -240,11 +240,11 @@ class Mixture:
             nearest = np.searchsorted((values[1:] + values[:-1]) / 2.0, y)
             with np.errstate(divide="ignore"):
                 masses = np.log([self.atoms[value] for value in values.tolist()])
-            near = np.abs(y - values[nearest]) <= RELATIVE_TOLERANCE * np.abs(values).max()
+            near = np.abs(y - values[nearest]) <= EQUALITY_TOLERANCE * np.abs(values).max()
             mass = np.where(near, masses[nearest], mass)
         for term in map(ExpTerm.from_part, self.pieces):
             if term.step:
-                place, off = term.find_lattice_points(y)
+                place, off = term.snap_to_lattice(y)
                 slack = term.step / 2.0
                 on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
                 mass = np.where(on, np.logaddexp(mass, term.compute_log(place)), mass)
@@ -269,7 +269,7 @@ def _snap_values(values: Iterable[float], least: float = 0.0) -> dict[float, flo
     only by rounding.
     """
     ordered = np.unique([value for value in values if math.isfinite(value)])
-    fresh = np.diff(ordered) > RELATIVE_TOLERANCE * np.maximum(np.abs(ordered[1:]), least)
+    fresh = np.diff(ordered) > EQUALITY_TOLERANCE * np.maximum(np.abs(ordered[1:]), least)
     first = np.append(True, fresh)[: len(ordered)]
     return dict(zip(ordered.tolist(), ordered[first][np.cumsum(first) - 1].tolist(), strict=True))
 
@@ -284,13 +284,13 @@ def _continues_a_piece(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bo
     if any(other.low < sliver.high and sliver.low < other.high for other in others):
         return False
     width, size = sliver.high - sliver.low, max(abs(sliver.low), abs(sliver.high))
-    near = 2.0 * RELATIVE_TOLERANCE * size
+    near = 2.0 * EQUALITY_TOLERANCE * size
     beside = np.linspace(sliver.low - near - width, sliver.high + near + width, 64)
     density = math.exp(Mixture(others).compute_log_density(beside).max())
-    return sliver.weight <= min(RELATIVE_TOLERANCE, (1.0 + 1e-6) * density * width)
+    return sliver.weight <= min(EQUALITY_TOLERANCE, (1.0 + 1e-6) * density * width)
 
 
-def get_aligned_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
+def align_mixtures(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
     """Yields the terms of the mixture ``p``, then those of ``q``, after rounding errors between
     both mixtures are removed.
 
@@ -320,7 +320,7 @@ def get_aligned_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], d
                 terms.append(ExpTerm.from_part(part))
             elif not _continues_a_piece(piece, mixture.pieces):
                 raise InputError(
-                    f"Expected density pieces wider than {RELATIVE_TOLERANCE} of the support, "
+                    f"Expected density pieces wider than {EQUALITY_TOLERANCE} of the support, "
                     f"got {piece}. Replace it by a point of the same weight."
                 )
         points: dict[float, float] = {}
@@ -337,13 +337,13 @@ class Lattice:
 
     - ``origin``: the point at n = 0.
     - ``step``: distance of neighbouring points.
-    - ``terms_by_measure``: terms of the first measure, and terms of the second measure. Each term
+    - ``terms_of_p_and_q``: terms of the first measure, and terms of the second measure. Each term
       gives masses as a function of n, not of the point.
     """
 
     origin: float
     step: float
-    terms_by_measure: tuple[list[ExpTerm], list[ExpTerm]] = field(default_factory=lambda: ([], []))
+    terms_of_p_and_q: tuple[list[ExpTerm], list[ExpTerm]] = field(default_factory=lambda: ([], []))
 
     def find_lattice_index(self, y: float) -> float:
         """Returns the integer n of the number ``y`` = origin + step * n; NaN if ``y`` is not on the
@@ -353,7 +353,7 @@ class Lattice:
         if math.isinf(n):
             return n
         off = abs(n - round(n)) * self.step
-        slack = RELATIVE_TOLERANCE * max(abs(y), abs(self.origin))
+        slack = EQUALITY_TOLERANCE * max(abs(y), abs(self.origin))
         return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
     def get_point(self, n: float) -> float:
@@ -375,17 +375,17 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
         )
     lattices: list[Lattice] = []
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
-        if term.step < 1e4 * RELATIVE_TOLERANCE * abs(term.anchor):
+        if term.step < 1e4 * EQUALITY_TOLERANCE * abs(term.argmax):
             raise InputError(
-                f"Expected a grid step of noise >= {1e4 * RELATIVE_TOLERANCE} times the output, "
-                f"got {term.step} at {term.anchor}. Output the integer index of the grid point."
+                f"Expected a grid step of noise >= {1e4 * EQUALITY_TOLERANCE} times the output, "
+                f"got {term.step} at {term.argmax}. Output the integer index of the grid point."
             )
-        fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.anchor)))
+        fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.argmax)))
         lattice = next(fits, None)
         if lattice is None:
-            lattice = Lattice(term.anchor, term.step)
+            lattice = Lattice(term.argmax, term.step)
             lattices.append(lattice)
-        low, high, anchor = map(lattice.find_lattice_index, (term.low, term.high, term.anchor))
-        made = ExpTerm(low, high, anchor, term.log_max, term.slope * term.step)
-        lattice.terms_by_measure[side].append(made)
+        low, high, anchor = map(lattice.find_lattice_index, (term.low, term.high, term.argmax))
+        made = ExpTerm(low, high, anchor, term.max_log_term, term.slope * term.step)
+        lattice.terms_of_p_and_q[side].append(made)
     return lattices

@@ -19,8 +19,8 @@ from fedrec_auditor.accountants.losses.densities import (
     Floats,
     Lattice,
     Mixture,
+    align_mixtures,
     compute_log_integral,
-    get_aligned_terms,
     group_lattices,
 )
 from fedrec_auditor.accountants.losses.divergences import compute_log_ratios as log_ratio_of_masses
@@ -59,10 +59,10 @@ class DistinguishingEvent(NamedTuple):
       (``bound_log_ratio``); this event attains it up to rounding, if any event does.
     """
 
-    low: float
-    high: float
-    log_p: float
-    log_q: float
+    lower_end: float
+    upper_end: float
+    log_prob_p: float
+    log_prob_q: float
     max_log_ratio: float
 
 
@@ -77,8 +77,8 @@ class DivergenceRange(NamedTuple):
 
     lower: float
     upper: float
-    mass_p: float
-    mass_q: float
+    event_prob_p: float
+    event_prob_q: float
 
 
 def bound_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
@@ -470,7 +470,7 @@ def _split_supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iter
     """Splits two measures into parts that cannot overlap: densities, lattices, and single
     points.
     """
-    (terms_p, of_p), (terms_q, of_q) = get_aligned_terms(p, q)
+    (terms_p, of_p), (terms_q, of_q) = align_mixtures(p, q)
     smooth = [[term for term in terms if not term.step] for terms in (terms_p, terms_q)]
     if any(smooth):
         yield _Stretches.from_terms((smooth[0], smooth[1]), apart=apart)
@@ -484,8 +484,8 @@ def _split_supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iter
                 on = (each for each in lattices if not math.isnan(each.find_lattice_index(value)))
                 lattice = next(on, rest)
                 n = 2.0 * k if lattice is rest else lattice.find_lattice_index(value)
-                lattice.terms_by_measure[side].append(ExpTerm(n, n, n, math.log(points[value])))
+                lattice.terms_of_p_and_q[side].append(ExpTerm(n, n, n, math.log(points[value])))
     for lattice in lattices:
-        yield _Stretches.from_terms(lattice.terms_by_measure, True, lattice.get_point)
-    if any(rest.terms_by_measure):
-        yield _Stretches.from_terms(rest.terms_by_measure, True, lambda n: values[int(n) // 2])
+        yield _Stretches.from_terms(lattice.terms_of_p_and_q, True, lattice.get_point)
+    if any(rest.terms_of_p_and_q):
+        yield _Stretches.from_terms(rest.terms_of_p_and_q, True, lambda n: values[int(n) // 2])

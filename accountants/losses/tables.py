@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.losses.divergences import (
     compute_log_ratios,
     find_worst_event,
 )
-from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, Pair
+from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, DominatingPair
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, Witness
 
 ROUNDING_ERROR = 2.0**-46
@@ -85,7 +85,7 @@ class ProbabilityTable:
     name_input: Callable[[int], str]
     name_output: Callable[[int], str] = str
     n_copies: int = 1
-    n_groups: int = 1
+    n_copy_groups: int = 1
     name_event: Callable[[NDArray[np.intp]], str] | None = None
 
     def compute_bound(self, scope: Scope, delta: float) -> Bound:
@@ -120,8 +120,8 @@ class ProbabilityTable:
         together, all_tried = self._list_joint_outputs()
         if not all_tried:
             raise InputError(
-                "Expected n_groups=1, or 2 inputs and n_copies low enough to try all input pairs, "
-                f"got {len(self.log_probs)} inputs, n_groups={self.n_groups}, "
+                "Expected n_copy_groups=1, or 2 inputs and n_copies low enough to try all input pairs, "
+                f"got {len(self.log_probs)} inputs, n_copy_groups={self.n_copy_groups}, "
                 f"n_copies={self.n_copies}. Set n_copies=1, or use compute_bound for a lower bound."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
@@ -143,13 +143,13 @@ class ProbabilityTable:
 
         If there are only two inputs, they are also exchanged in some groups of the copies.
         """
-        rows, exchanged, all_tried = self.log_probs, [0], self.n_groups == 1
+        rows, exchanged, all_tried = self.log_probs, [0], self.n_copy_groups == 1
         if len(rows) == 2:
-            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.n_copies, self.n_groups)
+            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.n_copies, self.n_copy_groups)
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
-            _Joint(a, b, number, *merge_copy_outputs(rows[a], rows[b], self.n_copies, number))
+            _Joint(a, b, number, *merge_copies_log_probs(rows[a], rows[b], self.n_copies, number))
             for a, b, number in tried
         ], all_tried
 
@@ -234,7 +234,7 @@ def make_exact_bound(
     )
 
 
-def make_loss_pair(log_p: Array, log_q: Array) -> Pair:
+def make_loss_pair(log_p: Array, log_q: Array) -> DominatingPair:
     """Builds the pair of distributions of one use of a mechanism from the log-probabilities of its
     outputs under two inputs, (outputs,).
 
@@ -298,7 +298,7 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
     return [int(k) * (copies // groups) for k in numbers], tried == groups + 1
 
 
-def merge_copy_outputs(
+def merge_copies_log_probs(
     log_p: Array, log_q: Array, copies: int, exchanged: int = 0
 ) -> tuple[Array, Array]:
     """Merges the outputs of all ``copies`` of a mechanism into a sufficient statistic, and returns
@@ -358,7 +358,7 @@ def _find_two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, f
 
 _ORDER = 16
 # Largest relative difference of the two quadratures on a cell for which the cell is accepted.
-MAX_RELATIVE_ERROR = 1e-10
+MAX_QUADRATURE_ERROR = 1e-10
 _HALVINGS = 24
 _MOST_CELLS = 1 << 14
 DensityFunction = Callable[[Array], Array]
@@ -393,14 +393,14 @@ class IntegrationCells:
 
     masses: Array
     interval_index: NDArray[np.int64]
-    low: Array
-    high: Array
+    starts: Array
+    ends: Array
     lost_mass: Array
 
 
 def integrate_cells(densities: DensityFunction, edges: Array) -> IntegrationCells:
     """Integrates densities over the intervals between ascending ``edges``, with a relative error of
-    about ``MAX_RELATIVE_ERROR`` per resulting cell.
+    about ``MAX_QUADRATURE_ERROR`` per resulting cell.
 
     ``densities`` maps points (n,) to values (d, n). Intervals are halved until quadratures of order
     16 and 8 agree for all densities (Clenshaw and Curtis 1960). Cells on which they still disagree
@@ -418,7 +418,7 @@ def integrate_cells(densities: DensityFunction, edges: Array) -> IntegrationCell
         with np.errstate(all="ignore"):
             values = densities(points.ravel()).reshape(-1, *points.shape)
             fine, coarse = values @ _FINE_WEIGHTS * half, values[..., ::2] @ _COARSE_WEIGHTS * half
-            known = np.all(np.abs(fine - coarse) <= MAX_RELATIVE_ERROR * np.abs(fine), axis=0)
+            known = np.all(np.abs(fine - coarse) <= MAX_QUADRATURE_ERROR * np.abs(fine), axis=0)
         done.append((fine[:, known], cell[known], low[known], high[known]))
         low, middle, high, cell = low[~known], middle[~known], high[~known], cell[~known]
         if last or not len(low) or len(low) > _MOST_CELLS:

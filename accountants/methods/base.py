@@ -58,7 +58,7 @@ class LeafAccountant(ABC):
     reference: ClassVar[str]
     name: ClassVar[str]
     supported_events: ClassVar[tuple[type[dp.DpEvent], ...]]
-    supported_sampling: ClassVar[leaves.SupportedSampling] = MappingProxyType({})
+    supported_sampling: ClassVar[leaves.EventTypesBySampling] = MappingProxyType({})
     assumptions: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod

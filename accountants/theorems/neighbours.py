@@ -189,7 +189,7 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
 
     Every mechanism of the event is applied to the same two neighbouring inputs, all in the same
     order, and the privacy losses are composed into a lower bound
-    (``losses.pairs.find_attained_pairs``, ``losses.composition``). Mechanisms without known output
+    (``losses.pairs.find_lower_bound_pairs``, ``losses.composition``). Mechanisms without known output
     distributions are omitted, because seeing their outputs too never reduces epsilon. Raises
     InputError if the event or ``delta`` is invalid.
 
@@ -210,13 +210,13 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
         if isinstance(leaf, dp.GaussianDpEvent):
             noise = leaf.noise_multiplier
             mu = math.hypot(mu, math.sqrt(count) / noise if noise > 0 else math.inf)
-        elif (pairs := loss_pairs.find_attained_pairs(leaf)) is not None:
+        elif (pairs := loss_pairs.find_lower_bound_pairs(leaf)) is not None:
             known.append((pairs, count))
     if mu < math.inf:
         mu = min(mu, loss_pairs.MAX_LOSS)  # more noise reveals less
     if not known:
         return _gaussian_epsilon(mu, delta)
-    noisy: list[tuple[loss_pairs.Pair, int]] = (
+    noisy: list[tuple[loss_pairs.DominatingPair, int]] = (
         [(loss_pairs.make_gaussian_pair(mu), 1)] if mu > 0 else []
     )
     orders = {tuple(noisy + [(pairs[way], n) for pairs, n in known]) for way in (0, 1)}
@@ -262,7 +262,7 @@ def list_attainment_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
             sentences[f"{name} stands for randomized response on a bit"] = None
         elif (
             not isinstance(leaf, dp.NonPrivateDpEvent)
-            and loss_pairs.find_attained_pairs(leaf) is None
+            and loss_pairs.find_lower_bound_pairs(leaf) is None
         ):
             sentences[f"the leakage of {name} is left out"] = None
     return tuple(sentences)
@@ -289,7 +289,7 @@ def _max_losses(leaf: dp.DpEvent) -> tuple[float, float]:
     if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
         rate = leaves.get_sampling_rate(leaf)
         return (amplify_epsilon(get_pure_epsilon(inner), rate, replaced=True) * (1.0 - 1e-15),) * 2
-    pairs = loss_pairs.find_attained_pairs(leaf)
+    pairs = loss_pairs.find_lower_bound_pairs(leaf)
     if pairs is None:
         return 0.0, 0.0
     far = [math.inf if p.infinite_mass > 0 else p.find_loss_range(_NEVER)[1] for p in pairs]

@@ -118,13 +118,13 @@ class GramBlocks:
     width: int
 
     @property
-    def variance(self) -> float:
+    def entry_variance(self) -> float:
         """Variance of all entries of the rows of users with known class, over rows and columns."""
         entries = len(self.known_gram) * self.width
         mean_square = float(np.trace(self.known_gram)) / entries
         return max(0.0, mean_square - (self.entry_sum / entries) ** 2)
 
-    def compute_distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def compute_squared_distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns squared distances of rows to the rows of users with known class, as two arrays.
 
         The first array is for the k users with known class (k, k), the second for the m other users
@@ -135,7 +135,7 @@ class GramBlocks:
         np.fill_diagonal(near, 0)
         return near, np.maximum(self.squared_norms[:, None] + own - 2 * self.cross_gram, 0)
 
-    def compute_coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def compute_span_coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns coordinates of users' rows in the span of the rows of users with known class.
 
         A user's row holds the numbers from which the class is inferred. There are two arrays, for
@@ -153,7 +153,7 @@ class GramBlocks:
 
 # Inputs of classifiers: tables of all uploads of each user, computed in several ways.
 #
-# An ``InputTable`` is a table with one row per sender. It is computed at its first use, and only
+# An ``ClassifierInputTable`` is a table with one row per sender. It is computed at its first use, and only
 # the inner products of its rows stay in memory, because its columns may take a gibibyte.
 
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
@@ -166,10 +166,10 @@ _BLOCK = 1 << 19  # how many numbers are standardised at once: 2 MiB, which fits
 _TINY = 1e-15
 _TOGETHER = 1 << 12  # number of columns per part of a table that is known without the uploads
 # Maximum number of entries of an input table: 1 GiB.
-MAX_ENTRIES = 1 << 28
+MAX_TABLE_SIZE = 1 << 28
 # Maximum number of senders of an input table; inner products of their rows take 288 MiB.
 MAX_TABLE_ROWS = 6144
-# Number of users above which an input table has at most ``MAX_ENTRIES`` / 8 entries and 512 users.
+# Number of users above which an input table has at most ``MAX_TABLE_SIZE`` / 8 entries and 512 users.
 MAX_USERS_FULL_TABLE = 20_000
 # A function that fills an array (n, width) for users (n,) and returns the indices of the rows that
 # it wrote; and a part of a table: its number of columns, and the function that writes them.
@@ -177,7 +177,7 @@ _Writer = Callable[[Floats32, NDArray[Any]], NDArray[np.intp]]
 _Part = tuple[int, _Writer]
 
 
-def get_max_table_size(users: int) -> tuple[int, int]:
+def get_max_entries_and_rows(users: int) -> tuple[int, int]:
     """Returns the maximum number of entries, and of rows (senders), of a classifier's input table.
 
     If the system has more than 20,000 ``users``, the limits are 8 and 12 times smaller. This saves
@@ -185,11 +185,11 @@ def get_max_table_size(users: int) -> tuple[int, int]:
     as all of them.
     """
     if users <= MAX_USERS_FULL_TABLE:
-        return MAX_ENTRIES, MAX_TABLE_ROWS
-    return MAX_ENTRIES // 8, MAX_TABLE_ROWS // 12
+        return MAX_TABLE_SIZE, MAX_TABLE_ROWS
+    return MAX_TABLE_SIZE // 8, MAX_TABLE_ROWS // 12
 
 
-class InputTable:
+class ClassifierInputTable:
     """A table computed from uploads, one row per user, which attribute classifiers take as input.
 
     users: index of the user of each row, ascending (n,)
@@ -262,7 +262,7 @@ class InputTable:
             yield from _standardise(part, read(part, self.users), scaled=self._scaled)
 
     @cached_property
-    def defect(self) -> str:
+    def unusable_reason(self) -> str:
         """Reason why this input table is unusable; an empty string if it is usable."""
         if not np.isfinite(self.inner_products.gram_matrix).all():
             return "the messages contain numbers that are not finite."
@@ -283,7 +283,7 @@ class JointTable:
     inner_products: InnerProducts
 
     @classmethod
-    def combine(cls, inputs: Mapping[str, InputTable], weights: Mapping[str, float]) -> Self:
+    def combine(cls, inputs: Mapping[str, ClassifierInputTable], weights: Mapping[str, float]) -> Self:
         """Combines input tables by weights: each table's sum of squares is scaled to its weight.
 
         inputs: input tables by name, all of the same users
@@ -312,7 +312,7 @@ class ViewWithInputs(View):
         better without uploads
     """
 
-    inputs: Mapping[str, InputTable]
+    inputs: Mapping[str, ClassifierInputTable]
     has_mandatory_input: bool = False
 
     def with_only_input(self, name: str) -> ViewWithInputs:
@@ -321,7 +321,7 @@ class ViewWithInputs(View):
         """
         return replace(self.with_inputs({name: self.inputs[name]}), has_mandatory_input=True)
 
-    def with_inputs(self, inputs: Mapping[str, InputTable]) -> ViewWithInputs:
+    def with_inputs(self, inputs: Mapping[str, ClassifierInputTable]) -> ViewWithInputs:
         """Returns a copy of the view with ``inputs`` (tables by name) instead of its own tables."""
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
@@ -329,11 +329,11 @@ class ViewWithInputs(View):
         """Returns a view of the broadcast models only, without uploads and ``inputs``."""
         return self._drop_inputs().drop_uploads()
 
-    def keep_group(self, group: str) -> View:
+    def keep_part_group(self, group: str) -> View:
         """Returns a view of one group of message components (such as "user") alone, without
         ``inputs``.
         """
-        return self._drop_inputs().keep_group(group)
+        return self._drop_inputs().keep_part_group(group)
 
     def _drop_inputs(self) -> View:
         return View(vantage=self.vantage, public=self.public, rounds=self.rounds, notes=self.notes)
@@ -376,30 +376,30 @@ def add_input_tables(view: View) -> ViewWithInputs:
     # summary of changed rows and columns, instead of .65 with all numbers.
     if isinstance(view, ViewWithInputs):
         return view
-    inputs: dict[str, InputTable] = {}
+    inputs: dict[str, ClassifierInputTable] = {}
     if sent := uploads.list_linked_components(view):
         parts = _list_parts(view)
         widest = sum(_size(view, name) for name in sent)
         users = _choose_users(view, max(widest, sum(width for width, _ in parts)))
-        inputs[SUMMARY] = InputTable(users, parts)
+        inputs[SUMMARY] = ClassifierInputTable(users, parts)
         if changes := uploads.read_model_messages(view):
             raw: list[_Part] = [(_size(view, n), partial(_write_mean, view, n)) for n in changes]
-            inputs[RAW] = InputTable(users, raw, scaled=False)
+            inputs[RAW] = ClassifierInputTable(users, raw, scaled=False)
             norms: list[_Part] = [
                 (rounds[0].component.shape[0], partial(_write_norms, view, name))
                 for name, rounds in changes.items()
                 if len(rounds[0].component.shape) == 2
             ]
             if norms:
-                inputs[NORMS] = InputTable(users, norms)
+                inputs[NORMS] = ClassifierInputTable(users, norms)
         for name, part in _infer_parts(view, users):
-            inputs[name] = InputTable(users, [part], scaled=name != ITEMS)
+            inputs[name] = ClassifierInputTable(users, [part], scaled=name != ITEMS)
         for name in (SUMMARY, ITEMS):
             for count in _DIRECTIONS if name in inputs else ():
-                table = InputTable(users, [(count, partial(_project, inputs[name]))], scaled=False)
+                table = ClassifierInputTable(users, [(count, partial(_project, inputs[name]))], scaled=False)
                 inputs[f"{count} leading directions, {name}"] = table
         for group in view.group_names if len(view.group_names) > 1 else ():
-            inputs[f"{group} only"] = InputTable(users, _list_parts(view.keep_group(group)))
+            inputs[f"{group} only"] = ClassifierInputTable(users, _list_parts(view.keep_part_group(group)))
     return ViewWithInputs(
         vantage=view.vantage,
         public=view.public,
@@ -411,7 +411,7 @@ def add_input_tables(view: View) -> ViewWithInputs:
 
 def make_input_table(
     data: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]
-) -> InputTable:
+) -> ClassifierInputTable:
     """Makes a classifier's input table from data about users that do not come from uploads.
 
     data: the data, such as profiles, one row per user (n_users, d); sparse data are read as 1 for
@@ -430,7 +430,7 @@ def make_input_table(
 
     width = data.shape[1]
     starts = range(0, width, _TOGETHER)
-    return InputTable(users, [(min(_TOGETHER, width - at), partial(write, at)) for at in starts])
+    return ClassifierInputTable(users, [(min(_TOGETHER, width - at), partial(write, at)) for at in starts])
 
 
 def _size(view: View, name: str) -> int:
@@ -440,7 +440,7 @@ def _size(view: View, name: str) -> int:
 def _choose_users(view: View, width: int) -> NDArray[np.integer[Any]]:
     """Returns the users of the input tables, ascending: all senders, or the last that fit."""
     users = uploads.find_senders(view)
-    numbers, most = get_max_table_size(view.public.n_users)
+    numbers, most = get_max_entries_and_rows(view.public.n_users)
     remaining = min(most, max(2, numbers // max(1, width)))
     if len(users) <= remaining:
         return users
@@ -458,7 +458,7 @@ def _list_parts(view: View) -> list[_Part]:
     """Returns the parts of the summary table: widths, and functions that write the columns."""
     patterns = uploads.find_changed_rows(view)
     if patterns:
-        return [(part.is_changed.shape[1], partial(_flag_rows, part)) for part in patterns.values()]
+        return [(part.is_row_column_changed.shape[1], partial(_flag_rows, part)) for part in patterns.values()]
     readable = not RankOneGradientsReader().refusal(view)
     table = uploads.find_item_table_name(view, (Payload.GRADIENT,)) if readable else None
     return [
@@ -477,8 +477,8 @@ def _infer_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tuple[
     if not reading.find_readers(view) or not len(users):
         return
     sample = reading.read_evidence(view, users[:1].astype(np.int64))
-    if sample.vectors is not None:
-        yield VECTORS, (sample.vectors.shape[1], partial(_write_vectors, view))
+    if sample.user_vectors is not None:
+        yield VECTORS, (sample.user_vectors.shape[1], partial(_write_vectors, view))
     if sample.log_ratio is not None:
         yield ITEMS, (view.public.n_items, partial(_write_probs, view))
 
@@ -487,7 +487,7 @@ def _flag_rows(moves: uploads.ChangedRows, out: Floats32, users: NDArray[Any]) -
     """Writes into ``out`` which rows and columns each user changed; returns the written rows."""
     mine = np.isin(moves.users, users)
     places = np.searchsorted(users, moves.users[mine])
-    out[places] = moves.is_changed[mine]
+    out[places] = moves.is_row_column_changed[mine]
     return places
 
 
@@ -536,11 +536,11 @@ def _write_vectors(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np
 
     The readers of messages in ``attacks/readers`` infer them.
     """
-    out[:] = reading.read_evidence(view, users.astype(np.int64)).vectors
+    out[:] = reading.read_evidence(view, users.astype(np.int64)).user_vectors
     return np.arange(len(users))
 
 
-def _project(source: InputTable, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
+def _project(source: ClassifierInputTable, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes each user's position along the leading directions of ``source`` into ``out``."""
     out[:] = source.inner_products.get_singular_vectors(out.shape[1])
     return np.arange(len(users))

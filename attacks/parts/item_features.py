@@ -56,11 +56,11 @@ class ItemMarks:
         in the message of one of the user's items alone.
     """
 
-    codes: NDArray[Any]
-    positions: NDArray[np.intp] | None
-    values_without_mark: NDArray[Any]
-    weights_by_half: tuple[Floats32, Floats32]
-    signatures: NDArray[Any] | None
+    mark_codes: NDArray[Any]
+    mark_positions: NDArray[np.intp] | None
+    unmarked_message_values: NDArray[Any]
+    weights_by_message_half: tuple[Floats32, Floats32]
+    minhash_signatures: NDArray[Any] | None
 
     @classmethod
     def fit(
@@ -97,7 +97,7 @@ class ItemMarks:
         signed = whole and sent.shape[1] <= MAX_MINHASH_SIZE
         return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
-    def compute_item_mark_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
+    def compute_shares_by_half(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
         """Returns how much of each item's mark each message contains: two arrays (messages, items)
         in [0, 1].
 
@@ -107,11 +107,11 @@ class ItemMarks:
 
         messages: the messages, one per row, each as the entries of a list or as numbers
         """
-        if self.positions is None:
-            present = _flag_codes(messages, self.codes)
+        if self.mark_positions is None:
+            present = _flag_codes(messages, self.mark_codes)
         else:
-            present = (messages[:, self.positions] != self.values_without_mark).astype(np.float32)
-        return present @ self.weights_by_half[0], present @ self.weights_by_half[1]
+            present = (messages[:, self.mark_positions] != self.unmarked_message_values).astype(np.float32)
+        return present @ self.weights_by_message_half[0], present @ self.weights_by_message_half[1]
 
     def count_matches(self, messages: NDArray[Any]) -> Floats32 | None:
         """Counts the positions at which each of n messages equals each of M signatures, (n, M).
@@ -119,10 +119,10 @@ class ItemMarks:
         The signature of an item is the message of a device whose only item it is. The result is
         None if there are no signatures.
         """
-        if self.signatures is None:
+        if self.minhash_signatures is None:
             return None
-        count = np.zeros((len(messages), len(self.signatures)), np.float32)
-        for sent_column, signature_column in zip(messages.T, self.signatures.T, strict=True):
+        count = np.zeros((len(messages), len(self.minhash_signatures)), np.float32)
+        for sent_column, signature_column in zip(messages.T, self.minhash_signatures.T, strict=True):
             count += sent_column[:, None] == signature_column
         return count
 
@@ -189,7 +189,7 @@ class ItemFeatures:
     n_items: int
     vectors_by_item: list[Numbers] = field(default_factory=list)
     features_by_item: list[Numbers] = field(default_factory=list)
-    itemless_numbers: list[Numbers] = field(default_factory=list)
+    non_item_numbers: list[Numbers] = field(default_factory=list)
     item_mark_parts: list[tuple[bool, NDArray[Any]]] = field(default_factory=list)
 
     @classmethod
@@ -301,7 +301,7 @@ class ItemFeatures:
             signs = rng.choice([-1.0, 1.0], width)
             places = (np.arange(width), rng.integers(_WIDTH, size=width))
             flat = np.asarray(flat @ sparse.csr_array((signs, places), shape=(width, _WIDTH)))
-        self.itemless_numbers.append(flat)
+        self.non_item_numbers.append(flat)
 
     def _add_with_rank(self, number: Numbers) -> None:
         self.features_by_item += [number, _rank(number)]

@@ -57,7 +57,7 @@ class RowPositions:
     senders: NDArray[np.int64]
     positions: NDArray[np.float32]
     has_common_direction: bool
-    is_common_part_larger: bool
+    is_common_part_dominant: bool
     is_sign_known: bool
 
     def select(self, users: NDArray[np.int64]) -> RowPositions:
@@ -168,7 +168,7 @@ def _align_rounds(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> 
 
 def _score_noise(block: ChangeBlock) -> ChangeBlock:
     """Returns senders, noise scores of their messages, and which messages are not zero."""
-    return block[0], compute_noise_scores(block[1]), np.asarray(block[1].any(axis=(1, 2)))
+    return block[0], apply_score_function(block[1]), np.asarray(block[1].any(axis=(1, 2)))
 
 
 def _cross_grams(
@@ -419,7 +419,7 @@ def _sign(values: Floats) -> Floats:
     return np.where(values < 0, -1.0, 1.0)
 
 
-def compute_noise_scores(changes: NDArray[np.float32]) -> NDArray[np.float32]:
+def apply_score_function(changes: NDArray[np.float32]) -> NDArray[np.float32]:
     """Applies the score function of a message's noise to its changes of an item table.
 
     ``changes``: changes of the M rows of d numbers by each of n messages (n, M, d).
@@ -453,9 +453,9 @@ Ints = NDArray[np.int64]
 # that is an assignment of rows to items.
 MIN_ROW_ORDER_Z = 6.0
 # Maximum number of rows of an item table for padding, masks and unknown items.
-MAX_EXTRA_ROWS = 8
+MAX_NON_ITEM_ROWS = 8
 # Offsets of rows from their items' numbers that are tried, smallest first.
-ROW_OFFSETS = sorted(range(-MAX_EXTRA_ROWS, MAX_EXTRA_ROWS + 1), key=abs)
+ROW_OFFSETS = sorted(range(-MAX_NON_ITEM_ROWS, MAX_NON_ITEM_ROWS + 1), key=abs)
 _BY_USERS = 12  # minimum number of users with which users are permuted, instead of rows
 # Number of groups of users, each left out once, and the share of z that they must reach.
 _FOLDS, _KEPT = 8, 0.8
@@ -496,7 +496,7 @@ def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
     return abs(float((evidence * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
 
 
-def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
+def check_items_support_order(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
     """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
     evidence: for n users and R rows, score of an interaction of the user with the row's item (n, R)
@@ -533,7 +533,7 @@ def score_dependence(messages: Floats, truth: NDArray[np.bool_]) -> float:
     return float(product.sum() / np.sqrt((product**2).sum())) if product.any() else 0.0
 
 
-def fill_row_order(order: Ints, n_rows: int) -> Ints:
+def add_spare_rows(order: Ints, n_rows: int) -> Ints:
     """Returns a copy of ``order`` in which items without a table row get unused rows.
 
     order: row of each item; items without a row have a number outside 0 to ``n_rows`` - 1 (M,)

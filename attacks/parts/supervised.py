@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.inputs import GramBlocks, InputTable, JointTable, add_input_tables
+from fedrec_auditor.attacks.parts.inputs import (
+    ClassifierInputTable,
+    GramBlocks,
+    JointTable,
+    add_input_tables,
+)
 from fedrec_auditor.targets.transcript import View
 
 
@@ -75,7 +80,7 @@ def get_macro_auc(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDAr
     return np.asarray(((sums - k * (k + 1) / 2) / (k * (n - k))).mean(axis=-1))
 
 
-def get_auc_influences(
+def get_aucs_and_influences(
     codes: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[tuple[float, NDArray[np.float64]]]:
     """Returns for each class its area under the ROC curve, and each user's influence on it (n,).
@@ -146,7 +151,7 @@ class AttributeProblem:
     would have little weight among thousands of columns of uploads.
     """
 
-    table: InputTable | JointTable | None
+    table: ClassifierInputTable | JointTable | None
     known_users: NDArray[np.int64]
     unknown_users: NDArray[np.int64]
     class_codes: NDArray[np.int64]
@@ -167,9 +172,9 @@ class AttributeProblem:
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown_users))
         if self.table is not None:
             read = self.table.inner_products
-            rows, width = self.find_table_rows(self.known_users)[1], read.width
+            rows, width = self.find_senders_and_rows(self.known_users)[1], read.width
             total = float(read.row_sums[rows].sum())
-            answered, others = self.find_table_rows(self.unknown_users)
+            answered, others = self.find_senders_and_rows(self.unknown_users)
             sizes[answered] = np.diag(read.gram_matrix)[others]
         if self.scaled_attributes is not None:
             total += float(self.scaled_attributes[self.known_users].sum())
@@ -187,13 +192,13 @@ class AttributeProblem:
         """Returns inner products (a, b) of the input rows of ``users`` (a,) and ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
         if self.table is not None:
-            (sent, rows), (asked, columns) = map(self.find_table_rows, (users, others))
+            (sent, rows), (asked, columns) = map(self.find_senders_and_rows, (users, others))
             out[np.ix_(sent, asked)] = self.table.inner_products.gram_matrix[np.ix_(rows, columns)]
         if self.scaled_attributes is not None:
             out += self.scaled_attributes[users] @ self.scaled_attributes[others].T
         return out
 
-    def make_input_rows(
+    def make_train_and_test_rows(
         self, values: NDArray[np.floating[Any]] | None
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
         """Returns the input rows of users with known class (k, d), and of users to guess (m, d).
@@ -207,7 +212,7 @@ class AttributeProblem:
         for users in (self.known_users, self.unknown_users):
             parts: list[NDArray[np.floating[Any]]] = []
             if self.table is not None and values is not None:
-                rows, places = self.find_table_rows(users)
+                rows, places = self.find_senders_and_rows(users)
                 parts.append(np.zeros((len(users), self.table.width), dtype=kind))
                 parts[0][rows] = values[places]
             if self.scaled_attributes is not None:
@@ -261,7 +266,7 @@ class AttributeProblem:
         inner = self.table.inner_products.gram_matrix
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.attributes)
 
-    def find_table_rows(
+    def find_senders_and_rows(
         self, users: NDArray[np.int64]
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Finds which of ``users`` sent uploads, and their rows in the input table.
@@ -317,7 +322,7 @@ class SupervisedAttack(ABC):
     reference: ClassVar[str]
     needs_known: ClassVar[bool] = True
     needs_columns: ClassVar[bool] = False
-    slow: ClassVar[bool] = False
+    is_slow: ClassVar[bool] = False
 
     @abstractmethod
     def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
@@ -328,7 +333,7 @@ class SupervisedAttack(ABC):
         seed: seed of the classifier's random choices
         """
 
-    def prepare_columns(self, table: InputTable) -> object:
+    def prepare_columns(self, table: ClassifierInputTable) -> object:
         """Returns the data that ``guess`` needs from an input table's columns; None by default.
 
         The data are computed once for all tasks on the same input table.
@@ -359,7 +364,7 @@ class SupervisedAttack(ABC):
         """
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
         whole = add_input_tables(view)
-        inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
+        inputs = {n: read for n, read in whole.inputs.items() if not read.unusable_reason}
         problems = [self._make_problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, GuessedLabels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
@@ -378,7 +383,7 @@ class SupervisedAttack(ABC):
         return tuple(labels[place] for place in range(len(backgrounds)))
 
     def _make_problem(
-        self, view: View, inputs: dict[str, InputTable], background: Background
+        self, view: View, inputs: dict[str, ClassifierInputTable], background: Background
     ) -> tuple[str, AttributeProblem]:
         """Returns the name of the input table with the best accuracy, and the task to solve.
 

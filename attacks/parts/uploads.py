@@ -105,7 +105,7 @@ def select_rounds(
     return tuple(chosen[place] for place in sorted(chosen))
 
 
-def match_users(
+def match_senders_to_users(
     senders: NDArray[np.integer[Any]], users: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Finds the senders who are among ``users``; returns their positions in both arrays.
@@ -128,7 +128,7 @@ def iter_user_messages(
 
     Each block is the senders' positions in ``users``, and their messages (block, *shape).
     """
-    positions, places = match_users(senders, users)
+    positions, places = match_senders_to_users(senders, users)
     for rows, entries in iter_message_blocks(select_messages(component, positions)):
         yield places[rows], entries
 
@@ -163,7 +163,7 @@ def find_senders(view: View) -> NDArray[np.integer[Any]]:
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
 
-def find_subjects(view: View) -> NDArray[np.integer[Any]]:
+def find_attackable_users(view: View) -> NDArray[np.integer[Any]]:
     """Returns the indices of the users about whom an attack can infer something.
 
     If the adversary's view links messages to users, these are the senders. Otherwise they are the
@@ -185,7 +185,7 @@ def _list_groups(view: View) -> list[NDArray[np.integer[Any]]]:
     """Returns the participants of each sum of messages; empty if the senders are silos."""
     if view.public.n_silos is not None:
         return []
-    return [seen.sum_senders for seen in view.rounds if seen.sum_senders is not None]
+    return [seen.senders_in_sum for seen in view.rounds if seen.senders_in_sum is not None]
 
 
 def make_refusal(view: View, needed: str) -> str:
@@ -238,11 +238,11 @@ def assign_pseudonyms(view: View) -> View | None:
     rounds: list[RoundView] = []
     count = 0
     for seen in reversed(view.rounds if view.public.n_silos is None else ()):
-        if seen.shuffled and all(p.kind is not Payload.REPORTS for p in seen.shuffled.values()):
-            size = len(next(iter(seen.shuffled.values())))
+        if seen.shuffled_parts and all(p.kind is not Payload.REPORTS for p in seen.shuffled_parts.values()):
+            size = len(next(iter(seen.shuffled_parts.values())))
             if rounds and count + size > view.public.n_users:
                 break
-            uploads = Uploads(np.arange(count, count + size), seen.shuffled)
+            uploads = Uploads(np.arange(count, count + size), seen.shuffled_parts)
             rounds.append(RoundView(broadcast=seen.broadcast, uploads=uploads))
             count += size
     if not rounds:
@@ -293,11 +293,11 @@ class ModelMessages:
 
     def select(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
         """Returns the messages of ``users`` (ascending), and each sender's index in ``users``."""
-        at, places = match_users(self.users, users)
+        at, places = match_senders_to_users(self.users, users)
         component = select_messages(self.component, at)
         return replace(self, users=self.users[at], component=component), places
 
-    def select_first(self, count: int) -> ModelMessages:
+    def select_first_senders(self, count: int) -> ModelMessages:
         """Returns the messages of the ``count`` senders with the smallest user indices."""
         return self.select(np.sort(self.users)[:count].astype(np.int64))[0]
 
@@ -528,7 +528,7 @@ def iter_table_changes(
         table = find_item_table(seen.broadcast or {}, items)
         if table is None or (only is not None and seen is not only):
             continue
-        if seen.uploads is None and seen.shuffled is None and seen.aggregate is None:
+        if seen.uploads is None and seen.shuffled_parts is None and seen.aggregate is None:
             following = view.rounds[number + 1 : number + 2]
             after = find_item_table(following[0].broadcast or {}, items) if following else None
             if after is not None and after.shape == table.shape:
@@ -545,9 +545,9 @@ def _sort_parts(parts: Mapping[str, _Part]) -> list[_Part]:
 def _list_changes(seen: RoundView, table: Floats) -> list[Floats]:
     """Returns the changes of the item table in a round: one per linked sender, or their sum."""
     if seen.aggregate is not None:
-        senders = seen.sum_senders
+        senders = seen.senders_in_sum
         return _find_sum_change(seen.aggregate, table, 0 if senders is None else len(senders))
-    parts = seen.shuffled if seen.uploads is None else seen.uploads.components
+    parts = seen.shuffled_parts if seen.uploads is None else seen.uploads.components
     for part in _sort_parts(parts or {}):
         if part.shape != table.shape or not len(part):
             continue
@@ -644,13 +644,13 @@ class ChangedRows:
     """
 
     users: NDArray[np.integer[Any]]
-    is_changed: NDArray[np.bool_]
+    is_row_column_changed: NDArray[np.bool_]
     shape: tuple[int, int]
 
     @property
     def row_and_column_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Masks of changed rows (n, R) and columns (n, C), for n users and an R x C matrix."""
-        return self.is_changed[:, : self.shape[0]], self.is_changed[:, self.shape[0] :]
+        return self.is_row_column_changed[:, : self.shape[0]], self.is_row_column_changed[:, self.shape[0] :]
 
 
 def find_changed_rows(view: View) -> dict[str, ChangedRows]:
@@ -666,7 +666,7 @@ def find_changed_rows(view: View) -> dict[str, ChangedRows]:
         for name, rounds in read_model_messages(view).items()
         if name != apart and len(rounds[0].component.shape) == 2
     }
-    return {name: moves for name, moves in matrices.items() if not moves.is_changed.all()}
+    return {name: moves for name, moves in matrices.items() if not moves.is_row_column_changed.all()}
 
 
 def _merge_rounds(rounds: tuple[ModelMessages, ...]) -> ChangedRows:

@@ -110,7 +110,7 @@ class FeatureNetworkReader(MessageReader):
         names = (*form.tables, *form.layers)
         for parts in zip(*(rounds[name] for name in names), strict=True):
             whole = dict(zip(names, parts, strict=True))
-            rows, places = uploads.match_users(parts[0].users, users)
+            rows, places = uploads.match_senders_to_users(parts[0].users, users)
             for start in range(0, len(rows), _TOGETHER):
                 some, at = (part[start : start + _TOGETHER] for part in (rows, places))
                 before, after = _pair_networks(form, whole, some)

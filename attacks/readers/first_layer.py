@@ -87,7 +87,7 @@ class FirstLayerReader(MessageReader):
         for parts in zip(*(rounds[name] for name in names), strict=True):
             (_, whose), *_ = chosen = [part.select(users) for part in parts]
             vectors[whose] = _solve_vectors(layout, *(part for part, _ in chosen))
-        return Evidence(users=users, vectors=vectors)
+        return Evidence(users=users, user_vectors=vectors)
 
 
 def _solve_vectors(
@@ -150,7 +150,7 @@ def _find_layout(view: View) -> _Layout | None:
         return None
     width = items[-1].component.shape[1]
     last = {
-        name: rounds[-1].select_first(_LOOKED_AT)
+        name: rounds[-1].select_first_senders(_LOOKED_AT)
         for name, rounds in uploads.read_model_messages(view).items()
         if name != uploads.find_item_table_name(view)
     }

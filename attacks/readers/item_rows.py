@@ -256,7 +256,7 @@ def has_unchanged_rows(view: View) -> bool:
     rounds = uploads.read_item_messages(view)
     if not rounds or not len(rounds[-1].component) or RankOneGradientsReader().can_read(view):
         return False
-    _, _, moved = next(rounds[-1].select_first(_LOOKED_AT).iter_changes())
+    _, _, moved = next(rounds[-1].select_first_senders(_LOOKED_AT).iter_changes())
     rows: NDArray[np.bool_] = np.asarray(moved.any(axis=2))
     active = rows[rows.any(axis=1)]
     return bool(len(active)) and float((~active.all(axis=1)).mean()) > 0.5

@@ -182,13 +182,13 @@ class StepMixture:
 
     step_sign: float
     direction_flip_threshold: float
-    mean_step: float
+    mean_step_size: float
     step_variance: float
     mean_positive_share: float
-    prior_weight: float
+    share_prior_weight: float
     item_log_odds: NDArray[np.float64]
-    positive_step_excess: NDArray[np.float64]
-    steps_by_draw_count: NDArray[np.float64]
+    positive_step_contrast: NDArray[np.float64]
+    negative_steps_by_draws: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ class MixtureFit:
     mixture: StepMixture
     users: NDArray[np.int64]
     log_ratio: NDArray[np.float32]
-    positive_shares: NDArray[np.float64]
+    interacted_item_shares: NDArray[np.float64]
     log_likelihood: float
 
 
@@ -234,7 +234,7 @@ def fit_mixture(
     """
     ends = (1.0, -1.0) if negatives and not positions.is_sign_known else (1.0,)
     turned: tuple[float, ...] = (np.inf,)
-    if negatives > 1 and not positions.is_common_part_larger:
+    if negatives > 1 and not positions.is_common_part_dominant:
         turned = (np.inf, CRITICAL_Z, 0.0) if positions.has_common_direction else (0.0,)
     firsts = [_init_mixture(positions, negatives, *way, item_odds) for way in product(ends, turned)]
     keep = item_odds is not None
@@ -272,13 +272,13 @@ def _init_mixture(
     return StepMixture(
         step_sign=end,
         direction_flip_threshold=turned,
-        mean_step=step,
+        mean_step_size=step,
         step_variance=step**2,
         mean_positive_share=share,
-        prior_weight=_COUNTS,
+        share_prior_weight=_COUNTS,
         item_log_odds=items,
-        positive_step_excess=np.zeros(len(items)),
-        steps_by_draw_count=np.arange(_MAX_DRAWS + 1.0),
+        positive_step_contrast=np.zeros(len(items)),
+        negative_steps_by_draws=np.arange(_MAX_DRAWS + 1.0),
     )
 
 
@@ -311,14 +311,14 @@ def fit_log_ratios(
     if not len(users):
         none, empty = np.zeros((0, positions.positions.shape[1]), np.float32), np.zeros(0)
         return MixtureFit(
-            mixture=mixture, users=users, log_ratio=none, positive_shares=empty, log_likelihood=0.0
+            mixture=mixture, users=users, log_ratio=none, interacted_item_shares=empty, log_likelihood=0.0
         )
     place = np.clip(mixture.step_sign * positions.positions, -_FARTHEST, _FARTHEST)
     if np.isfinite(mixture.direction_flip_threshold):
         sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
         mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
         place[(mean > mixture.direction_flip_threshold)[whose]] *= -1
-    steps = np.full(len(place), mixture.mean_step)
+    steps = np.full(len(place), mixture.mean_step_size)
     shares = np.full(len(users), mixture.mean_positive_share)
     items = place.shape[1]
     for turn in range(n_iterations + 1):
@@ -345,17 +345,17 @@ def fit_log_ratios(
         for (times, _, _), (weights, moves, squares, along) in zip(moving, of_parts, strict=True):
             weight += weights
             moved += moves
-            size, way = mixture.steps_by_draw_count[abs(times)], np.sign(times)
+            size, way = mixture.negative_steps_by_draws[abs(times)], np.sign(times)
             level += size**2 * squares
             tilted += size * (along - way * size * squares)
             if times < 0:
-                straight = 1 - mixture.positive_step_excess
+                straight = 1 - mixture.positive_step_contrast
                 travelled[-times] = [-(straight @ along), straight**2 @ squares]
         expected = p_own.sum(axis=1, dtype=np.float64)
         share = mixture.mean_positive_share
         if fit_all and not keep_odds:
             share = float(np.clip(expected.mean() / items, _MIN_SHARE, 0.5))
-        step, variance, counts = mixture.mean_step, mixture.step_variance, mixture.prior_weight
+        step, variance, counts = mixture.mean_step_size, mixture.step_variance, mixture.share_prior_weight
         if fit_all and turn < _ALIKE:
             step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
             variance = step**2
@@ -375,27 +375,27 @@ def fit_log_ratios(
             if turn >= _ALIKE:
                 reach = travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)
                 most = np.arange(_MAX_DRAWS + 1)
-                mixture = replace(mixture, steps_by_draw_count=reach.clip(most > 0, most))
+                mixture = replace(mixture, negative_steps_by_draws=reach.clip(most > 0, most))
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
-            mixture = replace(mixture, positive_step_excess=tilts)
+            mixture = replace(mixture, positive_step_contrast=tilts)
         if fit_all:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
             rate = np.clip(rate, _MIN_SHARE, 1 - _MIN_SHARE)
             item_odds = mixture.item_log_odds if keep_odds else logit(rate)
             mixture = replace(
                 mixture,
-                mean_step=step,
+                mean_step_size=step,
                 step_variance=variance,
                 mean_positive_share=share,
-                prior_weight=counts,
+                share_prior_weight=counts,
                 item_log_odds=item_odds,
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
-    penalty = _LEVEL / 2 * np.square(mixture.positive_step_excess).sum()
+    penalty = _LEVEL / 2 * np.square(mixture.positive_step_contrast).sum()
     fit = float(fit + np.log(rest).sum(dtype=np.float64) - penalty)
     return MixtureFit(
-        mixture=mixture, users=users, log_ratio=ratio, positive_shares=shares, log_likelihood=fit
+        mixture=mixture, users=users, log_ratio=ratio, interacted_item_shares=shares, log_likelihood=fit
     )
 
 
@@ -457,7 +457,7 @@ def _displace_rows(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     against it.
     """
     way = np.sign(times)
-    far = way * mixture.steps_by_draw_count[abs(times)] * (1 + way * mixture.positive_step_excess)
+    far = way * mixture.negative_steps_by_draws[abs(times)] * (1 + way * mixture.positive_step_contrast)
     return np.asarray(far, dtype=np.float32)
 
 

@@ -90,7 +90,7 @@ class RatingRowsReader(MessageReader):
                     rated, vector = local.fit_ratings(base[first], own.astype(np.float32), kept)
                     ratings[whose[some]] = uploads.scatter_item_values(rated, first, kept, n_items)
                     vectors[whose[some]] = vector
-        return Evidence(users=users, vectors=vectors, ratings=ratings)
+        return Evidence(users=users, user_vectors=vectors, ratings=ratings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,11 +65,11 @@ class FlippedBitsReader(MessageReader):
         p, q = float(np.exp(log_probs[1, 1])), float(np.exp(log_probs[1, 0]))
         items = logit(_estimate_shares(total, np.full(shape[1], senders), p, q))
         known = uploads.get_item_log_odds(view)
-        active = fit_activity(ratio, items if known is None else known)
+        active = fit_activity_log_odds(ratio, items if known is None else known)
         return Evidence(users=users, log_ratio=ratio, item_log_odds=items, activity_log_odds=active)
 
 
-def fit_activity(
+def fit_activity_log_odds(
     log_ratio: NDArray[np.floating[Any]], item_odds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Fits the term that each user's activity adds to the log-odds of all items, (n,).

@@ -136,7 +136,7 @@ def find_input_layer(view: View) -> tuple[uploads.ModelMessages, ...]:
         shape = rounds[-1].component.shape
         if len(shape) != 2 or shape[1] != view.public.n_items or shape[0] == shape[1]:
             continue
-        last = rounds[-1].select_first(_LOOKED_AT)
+        last = rounds[-1].select_first_senders(_LOOKED_AT)
         if any((~moved.any(axis=1)).any() for _, _, moved in last.iter_changes()):
             return rounds
     return ()
@@ -186,8 +186,8 @@ class ParticipationReader(MessageReader):
         groups, sums = [], []
         for seen in view.rounds:
             for _, sources in uploads.iter_table_changes(view, only=seen):
-                assert seen.sum_senders is not None
-                groups.append(np.isin(users, seen.sum_senders))
+                assert seen.senders_in_sum is not None
+                groups.append(np.isin(users, seen.senders_in_sum))
                 sums.append(sources[0])
         there, moves = np.array(groups, dtype=np.float64), np.array(sums)
         sizes = np.abs(moves).max(axis=2)
@@ -351,7 +351,7 @@ class RankOneChangesReader(MessageReader):
         if drawn or not rounds or rounds[-1].broadcast is None or rounds[-1].component.shape[1] < 2:
             return False
         shares, whole = [np.zeros(0)], True
-        for _, change, moved in rounds[-1].select_first(_LOOKED_AT).iter_changes():
+        for _, change, moved in rounds[-1].select_first_senders(_LOOKED_AT).iter_changes():
             gram = np.einsum("nmd,nme->nde", change, change, dtype=np.float64)
             total = np.einsum("ndd->n", gram)
             shares.append(uploads.divide_or_zero(np.linalg.eigvalsh(gram)[:, -1], total))

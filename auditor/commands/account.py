@@ -66,11 +66,11 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
     Exits with 1 if a claimed epsilon is refuted. Claims of papers are judged by `auditor claims`.
     """
     if "event" in options:
-        from fedrec_auditor.reports.record.store import MAX_RECORD_BYTES, read_regular
+        from fedrec_auditor.reports.record.store import MAX_RECORD_BYTES, read_regular_file
 
         path = options["event"]
         try:
-            options["event"] = read_regular(path, MAX_RECORD_BYTES, follow=True).decode()
+            options["event"] = read_regular_file(path, MAX_RECORD_BYTES, follow=True).decode()
         except (OSError, ValueError) as error:
             raise InputError(
                 f"Expected a readable event in {path}, got: {error}. Give a JSON file."

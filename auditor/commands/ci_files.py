@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.reports.record.rows import CheckRow, Finding
 
 
-def check_paths(*paths: Path | None) -> None:
+def check_writable(*paths: Path | None) -> None:
     """Raises InputError if a file cannot be created at one of ``paths``.
 
     Commands call this function before any work, so that no result is lost.

@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
-from fedrec_auditor.auditor.commands.ci_files import check_paths, render_ci_files, write_ci_files
+from fedrec_auditor.auditor.commands.ci_files import check_writable, render_ci_files, write_ci_files
 from fedrec_auditor.auditor.commands.options import (
     JsonOption,
     JunitOption,
@@ -112,7 +112,7 @@ def command(
         [name for name, is_named in named.items() if is_named],
         [name for name, value in options.items() if value not in (None, [])],
     )
-    check_paths(sarif, junit)
+    check_writable(sarif, junit)
     if markdown and (as_json or only):
         also = "--json" if as_json else "--only"
         raise InputError(f"Expected --markdown alone, got also {also}. Leave {also} out.")

@@ -29,7 +29,7 @@ class OptionWithoutDefault(NamedTuple):
     """
 
     value_type: Any
-    declaration: Any
+    typer_option: Any
 
 
 def make_option(

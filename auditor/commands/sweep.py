@@ -61,7 +61,7 @@ def command(
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     factors = ",".join(grid.NOISE_FACTORS)
-    texts = [*(settings or ()), *([f"{grid.NOISE_AXIS}={factors}"] if along else ())]
+    texts = [*(settings or ()), *([f"{grid.PRIVACY_AXIS}={factors}"] if along else ())]
     axes = grid.parse_axes(chosen, texts)
     grid.make_variants(chosen.model_copy(update={"targets": chosen.resolve().targets}), axes, seeds)
 

@@ -19,7 +19,7 @@ from typer import Argument, Exit, Option
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import EXIT_FOUND, FailOn
 from fedrec_auditor.auditor.commands.ci_files import (
-    check_paths,
+    check_writable,
     find_source_line,
     render_ci_files,
     write_ci_files,
@@ -118,7 +118,7 @@ def command(
     from fedrec_auditor.reports.record.waivers import find_waiver
     from fedrec_auditor.reports.writers.paragraph import get_output_width, wrap_entry
 
-    check_paths(sarif, junit)
+    check_writable(sarif, junit)
     width, gate = get_output_width(), make_gate(fail_on.without_severities, allow, waivers)
 
     def work() -> tuple[int, str]:
@@ -179,10 +179,10 @@ def _verify_target(
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # warnings of the callable, because errors are one line
     from fedrec_auditor.auditor.verification import verify_ldp
-    from fedrec_auditor.targets.wrapped.client import convert_errors
+    from fedrec_auditor.targets.wrapped.client import convert_to_input_error
 
     folders = tempfile.TemporaryDirectory(prefix="auditor-")
-    with folders as folder, convert_errors(target):
+    with folders as folder, convert_to_input_error(target):
         # Hypothesis writes files, which must not be in the user's working directory.
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
         tested = load_mechanism(target, settings)

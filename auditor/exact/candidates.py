@@ -31,7 +31,7 @@ _LARGE = 1e6
 _MIN_EXAMPLES, _WORK = 30, 1 << 18
 
 
-def choose_n_examples(max_examples: int, entries: int) -> int:
+def limit_search_examples(max_examples: int, entries: int) -> int:
     """Returns the number of examples that Hypothesis generates in a search.
 
     ``max_examples``: largest number of examples.
@@ -135,7 +135,7 @@ class CandidateInputs:
     probe_inputs: list[Any]
     fixed_pairs: list[tuple[Any, Any]]
     is_user_given: bool
-    is_complete: bool
+    has_whole_domain: bool
 
     @classmethod
     def collect(
@@ -159,8 +159,8 @@ class CandidateInputs:
                     "Give inputs as a list or as a Hypothesis strategy."
                 )
             strategy, listed, extreme = inputs_of(dist.domain), everything, [_get_ends(dist.domain)]
-            if dist.whole_worst_case is not None:
-                extreme.append(list(dist.whole_worst_case.inputs[:_MAX_PROBES]))
+            if dist.mechanism_worst_case is not None:
+                extreme.append(list(dist.mechanism_worst_case.inputs[:_MAX_PROBES]))
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
@@ -184,7 +184,7 @@ class CandidateInputs:
             probe_inputs=probes,
             fixed_pairs=[p for group in (few, *extreme) for p in itertools.combinations(group, 2)],
             is_user_given=inputs is not None,
-            is_complete=whole,
+            has_whole_domain=whole,
         )
 
     @property
@@ -202,8 +202,8 @@ def _draw_inputs(
     Raises InputError if the strategy draws fewer than two different inputs.
     """
     different: dict[Hashable, Any] = {}
-    if whole and dist.whole_worst_case is not None:
-        different = {make_input_key(value): value for value in dist.whole_worst_case.inputs[:4]}
+    if whole and dist.mechanism_worst_case is not None:
+        different = {make_input_key(value): value for value in dist.mechanism_worst_case.inputs[:4]}
 
     def look(value: Any) -> float:
         different.setdefault(make_input_key(dist.check_input(value)), value)
@@ -306,7 +306,7 @@ _MAX_INTEGER = 2.0**62
 # Tolerance of the sum of probabilities. Outputs with a smaller total probability may be missed.
 _WHOLE = 1e-9
 # Text on the probability of the outputs that a list of "all outputs" may lack.
-RARE_TEXT = f" but for {_WHOLE:g} of probability"
+MISSING_PROB_TEXT = f" but for {_WHOLE:g} of probability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +339,7 @@ class CandidateOutputs:
     all_outputs: NDArray[Any] | None = None
 
     @classmethod
-    def explore(
+    def from_draws(
         cls, dist: OutputDistribution, inputs: CandidateInputs, seed: int, samples: int
     ) -> CandidateOutputs:
         """Draws outputs under some of ``inputs``, at most ``samples`` under each, and determines
@@ -377,7 +377,7 @@ class CandidateOutputs:
         return replace(found, all_outputs=every)
 
     def __str__(self) -> str:
-        return "drawn and far outputs" if self.all_outputs is None else f"all outputs{RARE_TEXT}"
+        return "drawn and far outputs" if self.all_outputs is None else f"all outputs{MISSING_PROB_TEXT}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -392,9 +392,9 @@ class CandidateOutputs:
         """
         if self.is_continuous:
             return None
-        worst_case = dist.whole_worst_case
+        worst_case = dist.mechanism_worst_case
         told = worst_case is not None and worst_case.exhaustive
-        outputs = worst_case.outputs if worst_case is not None and told else self.list_grid()
+        outputs = worst_case.outputs if worst_case is not None and told else self.list_grid_outputs()
         table = dist.try_log_probs(outputs, inputs)
         if not sums_to_one(table):
             return None
@@ -486,7 +486,7 @@ class CandidateOutputs:
         rounded = np.where(self.grid_step > 0, grid, outputs)
         return rounded.astype(np.int64) if self.drawn_outputs.dtype.kind in "iu" else rounded
 
-    def list_grid(self) -> NDArray[Any]:
+    def list_grid_outputs(self) -> NDArray[Any]:
         """Returns outputs with all combinations of values of their entries, (m, *output shape).
 
         The values of an entry are the drawn ones and the grid points between them. If there are too

@@ -178,23 +178,23 @@ class OutputDistribution:
         return self.sampler.encoder
 
     @property
-    def whole_worst_case(self) -> WorstCase | None:
+    def mechanism_worst_case(self) -> WorstCase | None:
         """Worst-case inputs and outputs of the whole mechanism; None if they are unknown.
 
         They count as unknown if the mechanism repeats an inner mechanism, and only the worst case
         of the inner mechanism is stated.
         """
         worst_case = self.worst_case
-        return None if worst_case is None or worst_case.copy_mechanism is not None else worst_case
+        return None if worst_case is None or worst_case.mechanism_of_copy is not None else worst_case
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
-        case = self.whole_worst_case
+        case = self.mechanism_worst_case
         return case.name_input(value) if case else format_value(value)
 
     def name_output(self, output: Any) -> str:
         """Returns ``output`` as text, by the mechanism's own function if it has one."""
-        case = self.whole_worst_case
+        case = self.mechanism_worst_case
         return case.name_output(output) if case else format_value(output)
 
     def check_input(self, value: Any) -> Any:
@@ -274,7 +274,7 @@ def _confirm(
     The log-probability of the whole mechanism must be the sum over its copies. Outputs count as
     exhaustive only if they differ and their probabilities sum to 1.
     """
-    copy = worst_case.copy_mechanism
+    copy = worst_case.mechanism_of_copy
     part = copy or mechanism
     try:
         with np.errstate(all="ignore"):

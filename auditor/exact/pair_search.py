@@ -71,7 +71,7 @@ class PairSearch(ABC):
     - ``epsilon_cache``: results by pair of inputs.
 
     A subclass defines ``score_name``, the name of the maximized quantity in texts;
-    ``has_hypothesis_outputs``, whether Hypothesis also proposes single outputs; and
+    ``can_propose_outputs``, whether Hypothesis also proposes single outputs; and
     ``max_examples``, the largest number of Hypothesis examples.
     """
 
@@ -84,10 +84,10 @@ class PairSearch(ABC):
     epsilon_cache: dict[Hashable, PairEpsilon] = field(default_factory=dict, repr=False)
 
     score_name: ClassVar[str]
-    has_hypothesis_outputs: ClassVar[bool]
+    can_propose_outputs: ClassVar[bool]
     max_examples: ClassVar[int]
 
-    def find_bound(self) -> Bound:
+    def find_epsilon_bound(self) -> Bound:
         """Runs the search and returns the largest epsilon found as a lower bound, with a witness
         (two inputs and an output that show it).
 
@@ -98,9 +98,9 @@ class PairSearch(ABC):
 
         inputs = self.inputs
         n_entries = max(inputs.n_entries, math.prod(self.outputs.shape))
-        examples = candidates.choose_n_examples(self.max_examples, n_entries)
+        examples = candidates.limit_search_examples(self.max_examples, n_entries)
         output = (
-            st.none() | self.outputs.make_strategy() if self.has_hypothesis_outputs else st.none()
+            st.none() | self.outputs.make_strategy() if self.can_propose_outputs else st.none()
         )
         strategy = st.tuples(inputs.input_strategy, inputs.input_strategy, output)
 
@@ -119,7 +119,7 @@ class PairSearch(ABC):
         largest, example = search()
         if largest > best.epsilon:
             best = self.evaluate_pair(*example)
-        best = self.refine_output(best)
+        best = self.try_similar_outputs(best)
         epsilon, source = self.get_epsilon_and_source(best)
         source = f"{source} {self.outputs}, inputs by Hypothesis ({examples} examples)"
         witness = self.make_witness(best)
@@ -171,7 +171,7 @@ class PairSearch(ABC):
         how it was found.
         """
 
-    def refine_output(self, best: PairEpsilon) -> PairEpsilon:
+    def try_similar_outputs(self, best: PairEpsilon) -> PairEpsilon:
         """Tries outputs similar to that of the ``best`` result, and returns the result with the
         largest epsilon; may be ``best`` itself.
 
@@ -236,7 +236,7 @@ class LogRatioSearch(PairSearch):
     """
 
     score_name = "log-ratio"
-    has_hypothesis_outputs = True
+    can_propose_outputs = True
     max_examples = 200
 
     def evaluate_pair(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
@@ -295,7 +295,7 @@ class LogRatioSearch(PairSearch):
         drawn = np.concatenate([drawn_a, drawn_b])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
-        case = self.dist.whole_worst_case
+        case = self.dist.mechanism_worst_case
         undrawn = [far] if case is None else [far, case.outputs]
         ratios = [self.evaluate_outputs(a, b, drawn, log_probs)]
         ratios += [self._try_outputs(a, b, outputs, typical) for outputs in undrawn]
@@ -317,7 +317,7 @@ class LogRatioSearch(PairSearch):
             )
         return best.epsilon, "the largest log-ratio found,"
 
-    def refine_output(self, best: PairEpsilon) -> PairEpsilon:
+    def try_similar_outputs(self, best: PairEpsilon) -> PairEpsilon:
         """Returns a result for the inputs of ``best`` with an output of equal or larger log-ratio.
 
         The method applies to outputs that are vectors. Entries of the output of ``best`` are
@@ -479,7 +479,7 @@ class DivergenceSearch(PairSearch):
     """
 
     score_name = "epsilon"
-    has_hypothesis_outputs = False
+    can_propose_outputs = False
     max_examples = 60
 
     def get_epsilon_and_source(self, best: PairEpsilon) -> tuple[float, str]:
@@ -525,7 +525,7 @@ class DivergenceSearch(PairSearch):
                 "are not arrays and may have densities. List them in Density(outputs=...), set "
                 "delta to 0, or give only the sampler, so that epsilon is measured."
             )
-        outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid()]), axis=0)
+        outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid_outputs()]), axis=0)
         return self.evaluate_outputs(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
 
     def _integrate(self, a: Any, b: Any, drawn: NDArray[Any]) -> PairEpsilon:
@@ -537,20 +537,20 @@ class DivergenceSearch(PairSearch):
         edges = np.union1d(edges, inputs)
         cells = tables.integrate_cells(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
         self._check_mass(cells.masses.sum(axis=1), a, b)
-        by = np.argsort(cells.low)
-        cells = replace(cells, low=cells.low[by], high=cells.high[by], masses=cells.masses[:, by])
+        by = np.argsort(cells.starts)
+        cells = replace(cells, starts=cells.starts[by], ends=cells.ends[by], masses=cells.masses[:, by])
         with np.errstate(divide="ignore"):
             log_probs = np.log(np.maximum(cells.masses, 0.0))
-        middles = cells.low / 2.0 + cells.high / 2.0
+        middles = cells.starts / 2.0 + cells.ends / 2.0
         above = np.isfinite(self.dist.try_log_probs(middles, (a, b)))
         log_probs = np.where(above, np.maximum(log_probs, _UNDERFLOW), log_probs)
         log_probs = lift_underflow(log_probs, self.claimed_epsilon)
         # Masses with a relative error r: P(1 - r) - delta against Q(1 + r).
-        r = 10.0 * tables.MAX_RELATIVE_ERROR
+        r = 10.0 * tables.MAX_QUADRATURE_ERROR
         delta = min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0))
 
         def intervals(chosen: NDArray[np.intp]) -> str:
-            low, high = np.sort(cells.low[chosen]), np.sort(cells.high[chosen])
+            low, high = np.sort(cells.starts[chosen]), np.sort(cells.ends[chosen])
             apart = np.append(True, low[1:] > high[:-1])
             starts, stops = low[apart], high[np.append(apart[1:], True)]
             texts = [f"{a:.9g} to {b:.9g}" for a, b in zip(starts, stops, strict=True)]

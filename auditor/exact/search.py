@@ -150,13 +150,13 @@ def _make_table(mechanism: Mechanism, worst_case: WorstCase) -> tables.Probabili
     """Table of the log-probabilities of one copy of the mechanism, for its worst-case inputs and
     outputs.
     """
-    part = worst_case.copy_mechanism or mechanism
+    part = worst_case.mechanism_of_copy or mechanism
     return tables.ProbabilityTable(
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
         name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),
         name_output=lambda j: worst_case.name_output(worst_case.outputs[j]),
         n_copies=worst_case.n_copies,
-        n_groups=worst_case.n_groups,
+        n_copy_groups=worst_case.n_copy_groups,
     )
 
 
@@ -199,7 +199,7 @@ def search_exact_bound(
     """
     dist, entropy = OutputDistribution.wrap(mechanism), int(seed.generate_state(1)[0])
     pool = candidates.CandidateInputs.collect(dist, inputs, entropy)
-    outputs = candidates.CandidateOutputs.explore(dist, pool, entropy, samples)
+    outputs = candidates.CandidateOutputs.from_draws(dist, pool, entropy, samples)
     every, listed = outputs.all_outputs, pool.all_inputs
     if every is not None and listed is not None:
         few = delta == 0 or len(listed) <= _MAX_PAIRED
@@ -214,7 +214,7 @@ def search_exact_bound(
     search = (DivergenceSearch if delta > 0 else LogRatioSearch)(
         dist=dist, inputs=pool, outputs=outputs, claimed_epsilon=epsilon, delta=delta, seed=entropy
     )
-    return _pick_larger(known, search.find_bound())
+    return _pick_larger(known, search.find_epsilon_bound())
 
 
 def _search_all(
@@ -258,9 +258,9 @@ def _search_all(
         witness = pick_witness(bound([first, last]), best, measure)
     which = "inputs given" if inputs.is_user_given else "inputs"
     source = (
-        f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{candidates.RARE_TEXT}"
+        f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{candidates.MISSING_PROB_TEXT}"
     )
-    return replace(best, source=source, witness=witness, tight=inputs.is_complete)
+    return replace(best, source=source, witness=witness, tight=inputs.has_whole_domain)
 
 
 def _find_stated_bound(dist: OutputDistribution, delta: float) -> Bound | None:

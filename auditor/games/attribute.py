@@ -17,8 +17,8 @@ from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
-    GAIN_METRIC,
     MACRO_F1,
+    MACRO_F1_GAIN_METRIC,
     NOT_GUESSED_CODE,
     Guesses,
     estimate_metrics,
@@ -133,7 +133,7 @@ def get_max_attack_bytes(n_users: int, n_numbers: int) -> float:
     one at a time, with one row per user. In memory are one table, a copy of its rows of users whose
     class is known, and the inner products of the rows of each table.
     """
-    numbers, max_users = inputs.get_max_table_size(n_users)
+    numbers, max_users = inputs.get_max_entries_and_rows(n_users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, n_users * n_numbers)
     return size + (4.0 * _N_TABLES + 12.0) * min(n_users, max_users) ** 2
 
@@ -175,7 +175,7 @@ def _score_learner(
 
     ``subjects``: indices of the users who have a value of the attribute (n,).
     """
-    defects = {name: each.defect for name, each in whole.inputs.items() if each.defect}
+    defects = {name: each.unusable_reason for name, each in whole.inputs.items() if each.unusable_reason}
     usable = [name for name in whole.inputs if name not in defects]
     for name in _list_wide_tables(game, whole, usable):
         width = f"{whole.inputs[name].width:,} numbers per user"
@@ -230,11 +230,11 @@ def _explain_no_truth(game: Trial, subjects: NDArray[np.int64]) -> str:
     """
     size, attack = len(subjects) * game.interactions.n_items, game.attack
     needs_columns = isinstance(attack, LearningAttack) and attack.needs_columns
-    if size <= inputs.MAX_ENTRIES or not needs_columns:
+    if size <= inputs.MAX_TABLE_SIZE or not needs_columns:
         return ""
     return (
         f"the true interaction set has {size:,} entries, and the attack sorts "
-        f"{inputs.MAX_ENTRIES:,} at most. The rows have no result from it."
+        f"{inputs.MAX_TABLE_SIZE:,} at most. The rows have no result from it."
     )
 
 
@@ -387,7 +387,7 @@ def _make_gain_row(
         figures.pop(MACRO_F1),
         means,
         note,
-        gain=figures.pop(GAIN_METRIC),
+        gain=figures.pop(MACRO_F1_GAIN_METRIC),
         from_interactions=from_interactions,
         further=figures,
     )

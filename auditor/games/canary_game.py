@@ -52,21 +52,21 @@ _MARGIN = 1.1, 0.05  # largest bound for one removal: this factor times the clai
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemovalEstimator(estimators_base.Estimator):
+class UserRemovalEstimator(estimators_base.Estimator):
     """Lower bounds for removing one user, derived by group privacy from bounds for removing two
     users.
 
     ``estimator``: estimator of the bounds for two removals.
-    ``max_claimed``: largest finite claimed epsilon, or infinity if no claim is finite.
+    ``max_claimed_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
 
     By group privacy, a lower bound B for two removals at the larger delta (1 + e^E) * delta gives
     the lower bound min(B / 2, E) for one removal at delta. The cap E is chosen before the
-    measurement: 1.1 * ``max_claimed`` + 0.05, or 1 if ``max_claimed`` is infinite.
+    measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is infinite.
     At delta 0 the bound is B / 2.
     """
 
     estimator: estimators_base.Estimator
-    max_claimed: float
+    max_claimed_epsilon: float
 
     @property
     def reference(self) -> str:
@@ -87,13 +87,13 @@ class RemovalEstimator(estimators_base.Estimator):
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _MARGIN
-        largest = factor * self.max_claimed + more if math.isfinite(self.max_claimed) else 1.0
+        largest = factor * self.max_claimed_epsilon + more if math.isfinite(self.max_claimed_epsilon) else 1.0
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
-    def observe(
+    def estimate(
         self, worlds: Worlds, asked: estimators_base.DrawPlan, rng: np.random.Generator
-    ) -> estimators_base.BoundResult:
+    ) -> estimators_base.BoundMeasurement:
         """Computes a lower bound on epsilon for the removal of one user, from outputs of two worlds
         that differ by two removals.
 
@@ -104,7 +104,7 @@ class RemovalEstimator(estimators_base.Estimator):
         two removals, which is at least ``asked.delta``.
         """
         wide, half = self._convert_delta(asked.delta)
-        observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
+        observation = self.estimator.estimate(worlds, asked._replace(delta=wide), rng)
 
         def limit(alpha: float) -> estimators_base.EpsilonBound:
             epsilon, largest, witness = observation.compute_bound(alpha)
@@ -112,10 +112,10 @@ class RemovalEstimator(estimators_base.Estimator):
 
         text = "halved, because the message of a client with an empty history moves something, too"
         remark = f"{observation.remark}; {text}"
-        return estimators_base.BoundResult(observation.n_draws, limit, remark)
+        return estimators_base.BoundMeasurement(observation.n_draws, limit, remark)
 
     def predict_bound(
-        self, samples: int, rates: estimators_base.EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: estimators_base.RatesByWorld, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon, for removing one user, from ``samples`` draws. The
         prediction is that of the estimator ``JointBinomial``.
@@ -126,7 +126,7 @@ class RemovalEstimator(estimators_base.Estimator):
         """
         return JointBinomial().predict_bound(samples, rates, delta=delta, alpha=alpha)
 
-    def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
+    def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the largest lower bound on epsilon that draws can give, for removing one user.
 
         The bound is that of an estimator that guesses the world of every draw right.
@@ -136,11 +136,11 @@ class RemovalEstimator(estimators_base.Estimator):
         ``alpha``: error probability of the bound.
         """
         wide, half = self._convert_delta(delta)
-        return half(self.estimator.bound_perfect_guesses(samples, delta=wide, alpha=alpha))
+        return half(self.estimator.bound_by_perfect_guesses(samples, delta=wide, alpha=alpha))
 
 
 # Features of n runs, shape (n, f), by name of their source (such as a vantage).
-Features = Mapping[str, NDArray[np.float64]]
+FeaturesBySource = Mapping[str, NDArray[np.float64]]
 
 
 class Simulation(Protocol):
@@ -160,7 +160,7 @@ class Simulation(Protocol):
         ...
 
     @property
-    def n_standalone_features(self) -> int:
+    def n_score_features(self) -> int:
         """Number of a run's features that the adversary may use alone as a score.
 
         Features are numbers that the adversary computes from the messages of a run. Those that may
@@ -168,7 +168,7 @@ class Simulation(Protocol):
         """
         ...
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
         """Simulates ``size`` runs of a world (neighbouring input 0 or 1).
 
         Returns features (``size``, f), which are numbers that the adversary computes from the
@@ -184,7 +184,7 @@ ParallelMap = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator
 class ChunkStore(Protocol):
     """Storage of finished chunks of simulated runs, from which an interrupted audit resumes."""
 
-    def get(self, name: str) -> Features | None:
+    def get(self, name: str) -> FeaturesBySource | None:
         """Returns the chunk of simulated runs that was stored under ``name``, or None.
 
         A chunk maps the name of each adversary to its features, the numbers that it computes from
@@ -192,7 +192,7 @@ class ChunkStore(Protocol):
         """
         ...
 
-    def put(self, name: str, features: Features) -> None:
+    def put(self, name: str, features: FeaturesBySource) -> None:
         """Stores a chunk of simulated runs under ``name``.
 
         ``features``: numbers that an adversary computes from each of n runs, (n, f), by name of the
@@ -208,9 +208,9 @@ class MemoryChunkStore:
     ``chunks``: numbers that the adversary computes from the runs, by name of the chunk.
     """
 
-    chunks: dict[str, Features] = field(default_factory=dict)
+    chunks: dict[str, FeaturesBySource] = field(default_factory=dict)
 
-    def get(self, name: str) -> Features | None:
+    def get(self, name: str) -> FeaturesBySource | None:
         """Returns the chunk of simulated runs that was stored under ``name``, or None.
 
         A chunk maps the name of each adversary to its features, the numbers that it computes from
@@ -218,7 +218,7 @@ class MemoryChunkStore:
         """
         return self.chunks.get(name)
 
-    def put(self, name: str, features: Features) -> None:
+    def put(self, name: str, features: FeaturesBySource) -> None:
         """Stores a chunk of simulated runs under ``name``.
 
         ``features``: numbers that an adversary computes from each of n runs, (n, f), by name of the
@@ -241,7 +241,7 @@ class RunSampler:
     """Draws runs of a simulation in chunks, each chunk from its own seed.
 
     ``simulation``: simulates the runs of each of two worlds (neighbouring inputs).
-    ``store_key``: text that identifies the game and its experiment in the names of stored chunks.
+    ``chunk_key``: text that identifies the game and its experiment in the names of stored chunks.
     ``chunk_size``: number of runs per chunk.
     ``run_chunks``: function that computes the chunks, perhaps in several processes. The results do
         not depend on the number of processes.
@@ -250,7 +250,7 @@ class RunSampler:
     """
 
     simulation: Simulation
-    store_key: str
+    chunk_key: str
     chunk_size: int
     run_chunks: ParallelMap = map_serially
     store: ChunkStore | None = field(default_factory=MemoryChunkStore)
@@ -315,19 +315,19 @@ class RunSampler:
         ``rng``: random generator of the pilot runs.
         ``budget``: number of draws, delta and error probability for which the decision rule is
             chosen.
-        ``fit_trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
+        ``fit_trees``: whether the decision rule is fitted by ``learn_run_scorer``; if false, by logistic
             regression.
 
-        If one of a run's last ``simulation.n_standalone_features`` features alone has a larger
+        If one of a run's last ``simulation.n_score_features`` features alone has a larger
         predicted bound than the rule, this feature is used as the score instead.
         """
         first, second = (
             self.draw_features(source, world, n_pilot_runs, stream)
             for world, stream in enumerate(rng.spawn(2))
         )
-        fit = pilot_rules.learn_rule if fit_trees else pilot_rules.fit_logistic_rule
-        n_score_features = self.simulation.n_standalone_features
-        rule, how = pilot_rules.choose_rule_or_feature(fit, first, second, n_score_features, budget)
+        fit = pilot_rules.learn_run_scorer if fit_trees else pilot_rules.fit_logistic_rule
+        n_score_features = self.simulation.n_score_features
+        rule, how = pilot_rules.choose_run_scorer(fit, first, second, n_score_features, budget)
         score_description = f"{score_description} ({how})" if how else score_description
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
@@ -336,13 +336,13 @@ class RunSampler:
         return Worlds(names=names, scope=scope, draw=draw, statistic_name=score_description)
 
     def _name_chunk(self, world: int, size: int, seed: np.random.SeedSequence) -> str:
-        words = f"{self.store_key} {world} {size} {seed.entropy} {seed.spawn_key}"
+        words = f"{self.chunk_key} {world} {size} {seed.entropy} {seed.spawn_key}"
         return hashlib.sha256(words.encode()).hexdigest()[:32]
 
 
 def _simulate(
     simulation: Simulation, name: str, world: int, size: int, seed: np.random.SeedSequence
-) -> tuple[str, Features]:
+) -> tuple[str, FeaturesBySource]:
     features = simulation(world, size, seed)
     for source, values in features.items():
         if not np.isfinite(values).all():
@@ -404,16 +404,16 @@ class GameSetup:
     ``deltas_by_scope``: deltas of the bounds, by scope.
     ``simulation``: simulates runs of the two worlds.
     ``run_description``: description of a run in reports.
-    ``size_description``: number of users or items of a run, in words.
+    ``run_size_text``: number of users or items of a run, in words.
     ``score_description``: description of the adversary's score in reports.
     ``max_runs``: largest number of runs per world that ``choose_n_runs`` returns. None stands for
         ``TRAINING_RUNS``, the limit if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``has_two_user_removals``: whether the two worlds are two removals of a user apart. A measured
-        bound is then converted to one removal (``RemovalEstimator``). This is needed if a user
+    ``is_two_removals_apart``: whether the two worlds are two removals of a user apart. A measured
+        bound is then converted to one removal (``UserRemovalEstimator``). This is needed if a user
         without items also sends a message that is not zero: replacing one history by another then
         takes two removals.
-    ``compute_exact_bound``: function that traces the client's code in the two worlds and computes a
+    ``trace_bound_at_delta``: function that traces the client's code in the two worlds and computes a
         lower bound at a delta without sampling error; None if the code is not available.
     """
 
@@ -423,12 +423,12 @@ class GameSetup:
     deltas_by_scope: Mapping[Scope, tuple[float, ...]]
     simulation: Simulation
     run_description: str
-    size_description: str
+    run_size_text: str
     score_description: str
-    max_runs: int | None = None
+    max_runs_per_world: int | None = None
     chunk_size: int | None = None
-    has_two_user_removals: bool = False
-    compute_exact_bound: Callable[[float], TracingResult] | None = None
+    is_two_removals_apart: bool = False
+    trace_bound_at_delta: Callable[[float], TracingResult] | None = None
 
     def choose_n_runs(self, quick: bool) -> int:
         """Default number of runs per world (neighbouring input) for the bound; pilot runs, to which
@@ -440,7 +440,7 @@ class GameSetup:
         ``MAX_SECONDS`` (divided by ``QUICK_RUNS_DIVISOR`` if ``quick``), or ``MIN_RUNS`` if that is
         larger.
         """
-        usual = (self.max_runs or TRAINING_RUNS) // (QUICK_RUNS_DIVISOR if quick else 1)
+        usual = (self.max_runs_per_world or TRAINING_RUNS) // (QUICK_RUNS_DIVISOR if quick else 1)
         seconds = self.target.upload_seconds * self.simulation.n_messages * 2 * (1 + 1 / _PILOTS)
         affordable = MAX_SECONDS / (QUICK_RUNS_DIVISOR if quick else 1) / max(seconds, 1e-9)
         return min(usual, max(MIN_RUNS, int(affordable)))
@@ -453,7 +453,7 @@ class GameSetup:
         by_scope = self.deltas_by_scope.items()
         return [(scope, delta) for scope, deltas in by_scope for delta in deltas]
 
-    def split_tested_claims(
+    def get_tested_and_other_claims(
         self, scope: Scope, delta: float
     ) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
         """Returns the claims that a lower bound tests, and further claims that are reported only if
@@ -536,7 +536,7 @@ class CanaryGame(ABC):
     name: ClassVar[str]
     horizon: ClassVar[Horizon]
     chunk_size: ClassVar[int]
-    is_parallel = True
+    has_many_users = True
     """Whether a run simulates many clients, so that parallel runs keep all processes busy."""
     can_fit_trees = False
     """Whether a decision rule may be a single feature or boosted trees, see ``make_worlds``."""
@@ -598,7 +598,7 @@ class CanaryGame(ABC):
                 adjacency = Adjacency.ADD_REMOVE if presence else Adjacency.REPLACE
             scope = replace(scope, horizon=self.horizon, adjacency=adjacency)
             deltas[scope] = max(deltas.get(scope, 0.0), scoped.delta)
-            if scoped.epsilon_curve is not None and self.fixed_estimator is None:
+            if scoped.epsilon_by_delta is not None and self.fixed_estimator is None:
                 formulas.add(scope)
         return {
             scope: (delta, CURVE_CLAIM_TEST_DELTA)
@@ -642,16 +642,16 @@ class CanaryGame(ABC):
         the measured bound, the proofs of the ``accountants``, and an exact bound if the client's
         code can be traced. Calls with the same ``rng`` use the same runs for several scopes.
         """
-        claims, wider = setup.split_tested_claims(scope, delta)
-        if setup.has_two_user_removals:
+        claims, wider = setup.get_tested_and_other_claims(scope, delta)
+        if setup.is_two_removals_apart:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = RemovalEstimator(estimator=estimator, max_claimed=claimed)
+            estimator = UserRemovalEstimator(estimator=estimator, max_claimed_epsilon=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
-        once = not (self.is_parallel or len(setup.scope_deltas) > 1 or is_external(setup.target))
+        once = not (self.has_many_users or len(setup.scope_deltas) > 1 or is_external(setup.target))
         draws = RunSampler(
             simulation=setup.simulation,
-            store_key=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "
+            chunk_key=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "
             f"{list(setup.deltas_by_scope)}",
             chunk_size=setup.chunk_size or self.chunk_size,
             run_chunks=parallel,
@@ -692,12 +692,12 @@ class CanaryGame(ABC):
             f"An attack guesses which of the two inputs the canary has, {draws_text}. The attack's "
             f"score is computed from {setup.score_description}."
         )
-        if setup.has_two_user_removals:
+        if setup.is_two_removals_apart:
             note += " The bound is half the measured epsilon: a user without items also sends."
         note += f" {describe_population(setup.target)}"
         exact: list[Bound] = []
-        if setup.compute_exact_bound is not None:
-            proof = setup.compute_exact_bound(measured.bound.delta)
+        if setup.trace_bound_at_delta is not None:
+            proof = setup.trace_bound_at_delta(measured.bound.delta)
             note += f" {capitalize_first(PROOF_CHECK_NAME)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))
@@ -713,7 +713,7 @@ class CanaryGame(ABC):
             )
             for scoped in claims
         )
-        game = f"{self.name} game {setup.size_description}"
+        game = f"{self.name} game {setup.run_size_text}"
         return tuple(
             one.model_copy(update={"note": " ".join(filter(None, (note, one.note))), "game": game})
             for one in findings

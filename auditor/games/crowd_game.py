@@ -50,7 +50,7 @@ class TrainingSimulator:
     ``attack``: attack whose score of the items that differ between the two histories is the
         adversary's only feature. None to compute features by ``projection.compute_features``.
     ``machine``: device and memory of a training.
-    ``n_standalone_features``: number of features that may each serve alone as the adversary's
+    ``n_score_features``: number of features that may each serve alone as the adversary's
         score: 0, because a decision rule always combines all features.
     """
 
@@ -59,7 +59,7 @@ class TrainingSimulator:
     vantages: tuple[Vantage, ...]
     attack: Attack | None = None
     machine: Machine = DEFAULT_MACHINE
-    n_standalone_features: ClassVar[int] = 0
+    n_score_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:
@@ -71,7 +71,7 @@ class TrainingSimulator:
         """
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.other_users.n_users + _COPIES)
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.FeaturesBySource:
         """Simulates ``size`` trainings of a world (neighbouring input 0 or 1).
 
         Returns features (``size``, f), which are numbers that the adversary computes from the
@@ -181,7 +181,7 @@ def get_first_broadcast(transcript: Transcript) -> Broadcast | None:
     return transcript.rounds[0].broadcast if transcript.rounds else None
 
 
-def find_best_canary(
+def find_canary_and_broadcast(
     target: Target,
     population: Interactions,
     scope: Scope,
@@ -331,7 +331,7 @@ class CrowdGame(CanaryGame):
         halved = any(can_absent_user_send(target, population, scope, s, rng) for s in sent.values())
         if halved:
             scope = replace(scope, adjacency=Adjacency.REPLACE)
-        choice = find_best_canary(short, population, scope, tuple(sent.values()), rng)
+        choice = find_canary_and_broadcast(short, population, scope, tuple(sent.values()), rng)
         if choice is None:
             return Skip(scopes=tuple(scopes), reason=canary_game.NO_CHANGE_TEXT)
         canary, number, left_out = choice
@@ -354,15 +354,15 @@ class CrowdGame(CanaryGame):
             world_names=canary.history_names,
             deltas_by_scope=scopes,
             simulation=runs,
-            has_two_user_removals=halved,
+            is_two_removals_apart=halved,
             run_description=(
                 f"{run_text} of {population.n_users} users and "
                 f"{population.n_items - canaries.N_NEW_ITEMS} items of the data, "
                 f"{canaries.N_NEW_ITEMS} new items and a canary{steered_by}{left_out}"
             ),
-            size_description=f"of {sizes.n_users:,} users",
+            run_size_text=f"of {sizes.n_users:,} users",
             score_description=statistic,
-            max_runs=canary_game.UPLOAD_RUNS if of_uploads else None,
+            max_runs_per_world=canary_game.UPLOAD_RUNS if of_uploads else None,
         )
 
     def design_setups(
@@ -423,9 +423,9 @@ class RoundGame(CrowdGame):
                 f"one round of {crowd.n_users:,} users and {crowd.n_items} items, after the server "
                 f"sent a malicious model. All users except the canary have '{pair.world_names[1]}'"
             ),
-            size_description=f"of {crowd.n_users:,} users",
+            run_size_text=f"of {crowd.n_users:,} users",
             score_description=rounds.ROUND_SCORE_TEXT,
-            max_runs=canary_game.UPLOAD_RUNS,
+            max_runs_per_world=canary_game.UPLOAD_RUNS,
         )
 
 

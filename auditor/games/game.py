@@ -104,7 +104,7 @@ class Trial:
     ``view``: the messages and public parameters that the attack sees.
     ``interactions``: the data on which the system was trained.
     ``user_vectors``: the user vectors that the training produced, or None.
-    ``half_trainings``: trainings on halves of the users, for attacks that infer a user's presence;
+    ``trainings_on_user_halves``: trainings on halves of the users, for attacks that infer a user's presence;
         or None.
     ``is_quick``: whether to attack fewer users and to repeat draws less often.
     ``is_per_user``: whether the report lists the success for each user.
@@ -120,22 +120,22 @@ class Trial:
     view: View
     interactions: Interactions
     user_vectors: Floats | None = None
-    half_trainings: HalfTrainings | None = None
+    trainings_on_user_halves: HalfTrainings | None = None
     is_quick: bool
-    is_per_user: bool = False
+    is_reported_per_user: bool = False
     attributes: tuple[str, ...] | None = None
     confidence: float
     rng: np.random.Generator
     table_views: TableViews = field(default_factory=dict)
 
     @property
-    def max_users(self) -> int:
+    def max_attacked_users(self) -> int:
         """Maximum number of attacked users, which is smaller for catalogues with many items."""
         users = QUICK_MAX_USERS if self.is_quick else MAX_USERS
         return min(users, max(MIN_USERS, MAX_ATTACKED_PAIRS // max(1, self.interactions.n_items)))
 
     @property
-    def unlinked_view_refusal(self) -> str:
+    def unlinked_skip_reason(self) -> str:
         """Reason why messages without known senders are not attacked, as text; empty if they are
         attacked.
 
@@ -313,7 +313,7 @@ def summarize_users(
         },
         sure=make_further_figure(game.estimate_share(success >= MIN_EXPOSED_USER_SUCCESS)),
         groups=groups,
-        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_per_user else (),
+        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_reported_per_user else (),
     )
 
 

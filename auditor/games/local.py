@@ -29,7 +29,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import block_exits
 
 # Number of steps of the search for a broadcast; each step tries two broadcasts.
-N_SEARCH_STEPS = 12
+N_BROADCAST_SEARCH_STEPS = 12
 _COPIES, _SEARCH_NUMBERS = 64, 1 << 19  # maximum messages per world in a trial, and their numbers
 _ITEMS = 4  # number of items, the best by few messages, that are tried with more messages
 _STRIDE = 0.5  # size of the first step, in standard deviations of a part's entries
@@ -45,14 +45,14 @@ class WorstPair:
     ``broadcast``: the server's broadcast, or None if the server sends none.
     ``broadcast_text``: description of the broadcast; empty for the broadcast of an honest server.
     ``n_tried_pairs``: number of combinations of histories and broadcast that were tried.
-    ``refusal_text``: text on histories at which the client's code fails; empty if there are none.
+    ``failed_histories_text``: text on histories at which the client's code fails; empty if there are none.
     """
 
     canary: CanarySet
     broadcast: Broadcast | None
     broadcast_text: str
     n_tried_pairs: int
-    refusal_text: str
+    failed_histories_text: str
 
 
 def search_worst_pair(
@@ -80,11 +80,11 @@ def search_worst_pair(
       single item are added.
     - The best canary is tried at malicious broadcasts.
     - All canaries are tried at the best of these broadcasts.
-    - The best pair is improved by ``N_SEARCH_STEPS`` steps of simultaneous perturbation (Spall
+    - The best pair is improved by ``N_BROADCAST_SEARCH_STEPS`` steps of simultaneous perturbation (Spall
       1992): each step tries the broadcast moved in a random direction and in the opposite one, and
       keeps the better of the two if it is an improvement.
 
-    The search ends early if the messages are ``reading.SEARCH_END_DISTANCE`` standard deviations
+    The search ends early if the messages are ``reading.SUFFICIENT_WORLD_DISTANCE`` standard deviations
     apart. Returns None if no messages differ.
     """
     every = [
@@ -109,7 +109,7 @@ def search_worst_pair(
         key=lambda pair: pair[0],
     )
     chosen, text = broadcast, ""
-    if can_steer and broadcast and far < reading.SEARCH_END_DISTANCE:
+    if can_steer and broadcast and far < reading.SUFFICIENT_WORLD_DISTANCE:
         for name, malicious in _iter_malicious(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
@@ -130,7 +130,7 @@ def search_worst_pair(
         broadcast=chosen,
         broadcast_text=text,
         n_tried_pairs=trial.tried,
-        refusal_text=left_out,
+        failed_histories_text=left_out,
     )
 
 
@@ -152,7 +152,7 @@ class _PairTrial:
 
     def learn_stats(
         self, canary: CanarySet, broadcast: Broadcast | None, *, noisy: bool = False
-    ) -> reading.StatisticsMap:
+    ) -> reading.StatsByArray:
         rng = np.random.default_rng(self.seed)
         received = projection.get_received(broadcast, projection.CANARY_ROWS)
         args = self.target, canary.histories, received, rng
@@ -165,16 +165,16 @@ class _PairTrial:
         self.tried += 1
         return readings
 
-    def learn_noise(self, readings: Sequence[reading.StatisticsMap]) -> None:
+    def learn_noise(self, readings: Sequence[reading.StatsByArray]) -> None:
         self.noise = {
             name: np.mean([each[name].message_variance for each in readings], axis=0)
             for name, first in (readings[0] if readings else {}).items()
-            if first.squared_mean_distance is None
+            if first.squared_distance_of_means is None
         }
 
-    def measure(self, readings: reading.StatisticsMap) -> float:
+    def measure(self, readings: reading.StatsByArray) -> float:
         noise = self.noise
-        far = math.hypot(*(each.compute_distance(noise.get(n)) for n, each in readings.items()))
+        far = math.hypot(*(each.compute_world_distance(noise.get(n)) for n, each in readings.items()))
         return far if math.isfinite(far) else 0.0
 
     def __call__(self, canary: CanarySet, broadcast: Broadcast | None) -> float:
@@ -184,7 +184,7 @@ class _PairTrial:
             return 0.0
 
 
-def _has_difference(honest: Sequence[reading.StatisticsMap]) -> bool:
+def _has_difference(honest: Sequence[reading.StatsByArray]) -> bool:
     return any(part.may_worlds_differ for readings in honest for part in readings.values())
 
 
@@ -231,7 +231,7 @@ def _improve_broadcast(
     best, top, at, stride = broadcast, far, dict(broadcast), _STRIDE
     parts = crowd_game.get_float_arrays(broadcast)
     scales = {name: float(part.std()) or 1.0 for name, part in parts.items()}
-    for _ in range(N_SEARCH_STEPS if parts else 0):
+    for _ in range(N_BROADCAST_SEARCH_STEPS if parts else 0):
         signs = {name: rng.choice([-1.0, 1.0], part.shape) for name, part in parts.items()}
         sides = []
         for side in (stride, -stride):
@@ -246,7 +246,7 @@ def _improve_broadcast(
             best, top, at = sent, distance, sent
         else:
             stride *= 0.8
-        if top >= reading.SEARCH_END_DISTANCE:
+        if top >= reading.SUFFICIENT_WORLD_DISTANCE:
             break
     return best, top
 
@@ -270,7 +270,7 @@ class LocalGame(canary_game.CanaryGame):
     name = "local"
     horizon = Horizon.ROUND
     chunk_size = 256
-    is_parallel = False
+    has_many_users = False
     can_fit_trees = True
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:
@@ -358,13 +358,13 @@ class LocalGame(canary_game.CanaryGame):
                 run_description=(
                     f"the first message of a client of a system with {sizes.n_items} items"
                     f"{pair.broadcast_text}. The game tried {pair.n_tried_pairs} pairs of a user's "
-                    f"inputs, and uses the pair that reveals most{pair.refusal_text}"
+                    f"inputs, and uses the pair that reveals most{pair.failed_histories_text}"
                 ),
-                size_description=f"over {sizes.n_items:,} items, {canaries.N_NEW_ITEMS} of them "
+                run_size_text=f"over {sizes.n_items:,} items, {canaries.N_NEW_ITEMS} of them "
                 "new (rated by no user)",
                 score_description=reading.LOCAL_SCORE_TEXT,
-                max_runs=int(np.clip(_MAX_NUMBERS // numbers, _MIN_RUNS, UPLOAD_RUNS)),
-                compute_exact_bound=_make_prover(alone, pair, divisor),
+                max_runs_per_world=int(np.clip(_MAX_NUMBERS // numbers, _MIN_RUNS, UPLOAD_RUNS)),
+                trace_bound_at_delta=_make_prover(alone, pair, divisor),
             )
 
 
@@ -417,11 +417,11 @@ def make_designed_setup(
         deltas_by_scope={pair.scope: (0.0,)},
         simulation=make_simulator(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
         run_description=message,
-        size_description=f"over {items:,} items",
+        run_size_text=f"over {items:,} items",
         score_description=reading.LOCAL_SCORE_TEXT
         if pair.reducer is None
         else "the numbers of a message in which the two inputs differ by design",
-        max_runs=DESIGNED_RUNS,
+        max_runs_per_world=DESIGNED_RUNS,
         chunk_size=_CHUNK_SIZE,
     )
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from fedrec_auditor.attacks.base import Background, MemberScores
 from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_infer_participation
-from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_attackable_users
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Trial, make_further_figure, summarize_users
 from fedrec_auditor.reports.record.rows import AttackRow, RocRow, SkippedRow
@@ -22,7 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 
 # False positive rates at which TPR is reported: in a row of its own, and as further metrics.
 MAIN_FPR, FURTHER_FPRS = 0.01, (0.001, 0.1)
-MAX_MEMBERS_PER_USER = 20
+MAX_MEMBER_ITEMS_PER_USER = 20
 # Number of items per user that the adversary knows if whole messages are seen without senders.
 N_KNOWN_ITEMS = 5
 
@@ -51,12 +51,12 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     interactions, known_items, known_note = game.interactions, None, ""
     if assign_pseudonyms(game.view) is not None:
-        if game.unlinked_view_refusal:
-            return (game.make_skipped_row(game.unlinked_view_refusal),)
+        if game.unlinked_skip_reason:
+            return (game.make_skipped_row(game.unlinked_skip_reason),)
         known_items, interactions = split_known_items(interactions, game.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
-    among = find_subjects(game.view)
-    pairs, members = draw_candidates(interactions, among, game.max_users, game.rng)
+    among = find_attackable_users(game.view)
+    pairs, members = draw_labelled_pairs(interactions, among, game.max_attacked_users, game.rng)
     if known_items is not None:
         is_known = np.asarray(known_items[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
         pairs, members = pairs[~is_known], members[~is_known]
@@ -76,7 +76,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     curve = game.make_roc(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
-        f"other users have each item. Tests use up to {MAX_MEMBERS_PER_USER} items of each of "
+        f"other users have each item. Tests use up to {MAX_MEMBER_ITEMS_PER_USER} items of each of "
         f"{curve.auc.n_users} users, and as many items that the user does not have. The confidence "
         "interval accounts for the choice of users."
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
@@ -86,12 +86,12 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     unresolved = (
         f" The TPR at FPR {rate:.2g} is missing: {negatives} unobserved items are too few."
         for rate in FURTHER_FPRS
-        if rate not in curve.tpr
+        if rate not in curve.tpr_by_fpr
     )
     update = {
         "further": {
             f"TPR at FPR {rate:.2g}": make_further_figure(one)
-            for rate, one in curve.tpr.items()
+            for rate, one in curve.tpr_by_fpr.items()
             if rate != fpr
         },
         "users": summarize_users(game, np.unique(users), by_user, "AUC for the items of one user"),
@@ -109,7 +109,7 @@ def _make_rows(
     ``pairs``: number of candidates.
     """
     figures = [("AUC", curve.auc, curve.auc_gain, 0.5, curve.baseline_auc)] + [
-        (f"TPR at FPR {fpr:.2g}", curve.tpr[fpr], curve.tpr_gain[fpr], fpr, curve.baseline_tpr[fpr])
+        (f"TPR at FPR {fpr:.2g}", curve.tpr_by_fpr[fpr], curve.tpr_gain_by_fpr[fpr], fpr, curve.baseline_tpr_by_fpr[fpr])
         for fpr in fprs
     ]
     area, *others = (
@@ -175,7 +175,7 @@ def split_known_items(
     return interactions.keep_ratings(is_known).ratings, interactions.keep_ratings(~is_known)
 
 
-def draw_candidates(
+def draw_labelled_pairs(
     interactions: Interactions,
     pool: NDArray[np.integer[Any]],
     max_users: int,
@@ -188,19 +188,19 @@ def draw_candidates(
         out.
     ``max_users``: maximum number of users with candidates.
 
-    Each user has equally many true and false pairs, at most ``MAX_MEMBERS_PER_USER`` of each.
+    Each user has equally many true and false pairs, at most ``MAX_MEMBER_ITEMS_PER_USER`` of each.
     """
     ratings = interactions.ratings
     sizes = np.diff(ratings.indptr)
     able = pool[(sizes[pool] > 0) & (sizes[pool] < interactions.n_items)]
     users = np.sort(rng.permutation(able)[:max_users])
     owned = sizes[users]
-    count = np.minimum(np.minimum(owned, interactions.n_items - owned), MAX_MEMBERS_PER_USER)
+    count = np.minimum(np.minimum(owned, interactions.n_items - owned), MAX_MEMBER_ITEMS_PER_USER)
     touched = ratings[users].toarray() != 0
     parts = []
     for kind in (touched, ~touched):
         keys = np.where(kind, rng.random(kind.shape, dtype=np.float32), np.float32(2))
-        width = min(MAX_MEMBERS_PER_USER, interactions.n_items)
+        width = min(MAX_MEMBER_ITEMS_PER_USER, interactions.n_items)
         nearest = np.argpartition(keys, width - 1, axis=1)[:, :width]
         order = np.argsort(np.take_along_axis(keys, nearest, axis=1), axis=1, kind="stable")
         drawn = np.take_along_axis(nearest, order, axis=1)
@@ -232,16 +232,16 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     The result is empty if the attack cannot read the messages, or if there are no trainings on
     halves of the users.
     """
-    if game.attack.refusal(game.view) or game.half_trainings is None:
+    if game.attack.refusal(game.view) or game.trainings_on_user_halves is None:
         return ()
-    halves, client = game.half_trainings, game.view.public.device_code
+    halves, client = game.trainings_on_user_halves, game.view.public.device_code
     views = tuple(
         replace(view, public=replace(view.public, device_code=client))
         for view in halves.views[game.view.vantage]
     )
     ratings = game.interactions.ratings
     able = np.flatnonzero(np.diff(ratings.indptr))
-    users = np.sort(game.rng.permutation(able)[: game.max_users])
+    users = np.sort(game.rng.permutation(able)[: game.max_attacked_users])
     profiled = able if len(able) <= MAX_PROFILES else users
     scored, profiles = np.isin(profiled, users), ratings[profiled]
     included = halves.is_included[:, users]
@@ -253,7 +253,7 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         background = Background(
             profiles=profiles,
             reference_views=views[:k] + views[k + 1 :],
-            is_in_training=np.delete(halves.is_included[:, profiled], k, axis=0),
+            is_in_reference_training=np.delete(halves.is_included[:, profiled], k, axis=0),
         )
         scores.append(game.run_attack(MemberScores, background, view).values[scored])
     values, members = np.concatenate(scores), included.ravel()
@@ -274,6 +274,6 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     note += "".join(
         f" The TPR at FPR {fpr:g} is missing: {negatives:,} cases of absent users are too few."
         for fpr in USER_MEMBERSHIP_FPRS
-        if fpr not in curve.tpr
+        if fpr not in curve.tpr_by_fpr
     )
-    return tuple(_make_rows(game, curve, curve.tpr, "number of ratings", len(members), note))
+    return tuple(_make_rows(game, curve, curve.tpr_by_fpr, "number of ratings", len(members), note))

@@ -16,7 +16,11 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_confidence
-from fedrec_auditor.attacks.parts.supervised import get_auc_influences, get_class_f1, get_macro_f1
+from fedrec_auditor.attacks.parts.supervised import (
+    get_aucs_and_influences,
+    get_class_f1,
+    get_macro_f1,
+)
 from fedrec_auditor.attacks.parts.uploads import divide_or_zero
 from fedrec_auditor.targets.compiled import jit_compile
 
@@ -122,17 +126,17 @@ class Roc:
     ``tpr``: true positive rate by false positive rate. False positive rates below 1 / number of
         non-members (candidates for which a guess of "yes" is wrong) are absent.
     ``band``: the curve and its confidence band.
-    ``baseline_auc``, ``baseline_tpr``: area and true positive rates of the baseline.
-    ``auc_gain``, ``tpr_gain``: ``auc`` and ``tpr`` minus those of the baseline.
+    ``baseline_auc``, ``baseline_tpr_by_fpr``: area and true positive rates of the baseline.
+    ``auc_gain``, ``tpr_gain_by_fpr``: ``auc`` and ``tpr`` minus those of the baseline.
     """
 
     auc: Estimate
-    tpr: Mapping[float, Estimate]
+    tpr_by_fpr: Mapping[float, Estimate]
     band: RocBand
     baseline_auc: float
-    baseline_tpr: Mapping[float, float]
+    baseline_tpr_by_fpr: Mapping[float, float]
     auc_gain: Estimate
-    tpr_gain: Mapping[float, Estimate]
+    tpr_gain_by_fpr: Mapping[float, Estimate]
 
 
 def get_auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
@@ -222,12 +226,12 @@ def make_roc(
     low, high = _interval_ends(value[k:], replicates[whole, k:], n, confidence, 0.0)
     return Roc(
         auc=figures[0],
-        tpr=dict(zip(resolved, figures[1:], strict=True)),
+        tpr_by_fpr=dict(zip(resolved, figures[1:], strict=True)),
         band=RocBand(fpr=grid, tpr=value[k:], low=low, high=high),
         baseline_auc=float(below[0]),
-        baseline_tpr=dict(zip(resolved, below[1:k].tolist(), strict=True)),
+        baseline_tpr_by_fpr=dict(zip(resolved, below[1:k].tolist(), strict=True)),
         auc_gain=gains[0],
-        tpr_gain=dict(zip(resolved, gains[1:], strict=True)),
+        tpr_gain_by_fpr=dict(zip(resolved, gains[1:], strict=True)),
     )
 
 
@@ -440,7 +444,7 @@ def _fill_rocs(
 # Class code that stands for: the adversary knows the user's class, so that it is not guessed.
 NOT_GUESSED_CODE = -1
 MACRO_F1, BALANCED_ACC, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
-GAIN_METRIC = "gain"
+MACRO_F1_GAIN_METRIC = "gain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -454,7 +458,7 @@ class Guesses:
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
     ``guess_probs``: probabilities with which a random guesser names each class in a draw (r, C), or
-        None. If given, ``guess_counts`` has expected numbers of right guesses, and
+        None. If given, ``guess_truth_counts`` has expected numbers of right guesses, and
         ``class_guesses`` only marks known users.
     """
 
@@ -465,7 +469,7 @@ class Guesses:
     guess_probs: NDArray[np.float64] | None = None
 
     @property
-    def guess_counts(self) -> NDArray[np.float64]:
+    def guess_truth_counts(self) -> NDArray[np.float64]:
         """Counts by draw, user and class, (r, n, 3, C). The third axis has three kinds: right
         guesses, true classes, and guesses.
 
@@ -524,10 +528,10 @@ def estimate_metrics(
     ``baseline``: guesses of a baseline for the same users and draws, or None.
 
     The metrics are macro, micro and weighted F1, balanced accuracy and, with scores, AUC. With a
-    ``baseline``, ``GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline`` in the
+    ``baseline``, ``MACRO_F1_GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline`` in the
     same draws.
     """
-    tallies = guess.guess_counts
+    tallies = guess.guess_truth_counts
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
     weights = draw_bootstrap_weights(n, rng)
@@ -546,12 +550,12 @@ def estimate_metrics(
             drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
         out[name] = _join_intervals(value, drawn, figures, subjects, confidence)
         if name == MACRO_F1 and baseline is not None:
-            guessing, random = baseline.guess_counts, compute_f1_per_draw(baseline)
+            guessing, random = baseline.guess_truth_counts, compute_f1_per_draw(baseline)
             bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = get_macro_f1(_resample(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
             gain = float(gained.mean())
-            out[GAIN_METRIC] = _join_intervals(gain, drawn, gained, subjects, confidence, -1.0)
+            out[MACRO_F1_GAIN_METRIC] = _join_intervals(gain, drawn, gained, subjects, confidence, -1.0)
     if guess.scores is not None:
         out[AUC] = _estimate_auc(guess, subjects, confidence)
     return out
@@ -562,7 +566,7 @@ def compute_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
 
     If guesses are random (``guess_probs``), the value is the exact expectation.
     """
-    per_draw = guesses.guess_counts.sum(axis=1)
+    per_draw = guesses.guess_truth_counts.sum(axis=1)
     if guesses.guess_probs is None:
         return get_macro_f1(per_draw)
     pairs = zip(per_draw[:, 1], guesses.guess_probs, strict=True)
@@ -630,7 +634,7 @@ def _estimate_auc(guesses: Guesses, subjects: int, confidence: float) -> Estimat
     areas = np.full(len(guesses.class_guesses), 0.5)
     for draw, guessed in enumerate(guesses.class_guesses):
         unknown = np.flatnonzero(guessed != NOT_GUESSED_CODE)
-        placed = get_auc_influences(guesses.true_classes[unknown], guesses.scores[draw][unknown])
+        placed = get_aucs_and_influences(guesses.true_classes[unknown], guesses.scores[draw][unknown])
         if not placed:
             continue
         areas[draw] = np.mean([area for area, _ in placed])

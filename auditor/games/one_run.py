@@ -117,7 +117,7 @@ class CanaryScorer:
         gradient), messages are replaced by the gradients before randomization if these are stored.
     ``nonzero_masks``: for each component, an array of the shape ``CanaryDirections.sum_shape``: all
         1 if any direction in the component is not 0, otherwise all 0. They take the place of
-        directions in ``projection.match_component``.
+        directions in ``projection.match_direction``.
     """
 
     canaries: CanarySet
@@ -212,7 +212,7 @@ class CanaryScorer:
         for seen, model in zip(view.rounds, models, strict=True):
             parts = seen.uploads.components if seen.uploads is not None else {}
             totals = {name: self.canaries.sum_canary_rows(part) for name, part in parts.items()}
-            yield projection.subtract_base(totals, model, max(map(len, parts.values()), default=0))
+            yield projection.subtract_model(totals, model, max(map(len, parts.values()), default=0))
 
     def _score_own(self, uploads: Uploads, broadcast: Broadcast | None) -> Array:
         """Projections of the canaries' own messages on their directions, relative to the middle of
@@ -300,7 +300,7 @@ class CanaryScorer:
         pairs = [
             (name, key)
             for name, shape in shapes.items()
-            if (key := projection.match_component(name, shape, self.nonzero_masks)) is not None
+            if (key := projection.match_direction(name, shape, self.nonzero_masks)) is not None
         ]
         own = [(name, key) for name, key in pairs if name == key and self.nonzero_masks[key].any()]
         return own or [(name, key) for name, key in pairs if shapes[name]]
@@ -368,7 +368,7 @@ def _average(scores: Sequence[Array]) -> Array:
 
 
 # Name of the features that are 1 for canaries with their first history, and otherwise 0.
-HAS_FIRST_KEY = "coins"
+FIRST_HISTORY_FLAGS_KEY = "coins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,7 +379,7 @@ class OneRunSimulator:
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``machine``: device and memory of the training.
-    ``n_standalone_features``: number of features that may each serve alone as the adversary's
+    ``n_score_features``: number of features that may each serve alone as the adversary's
         score: 0, because a decision rule always combines all features.
 
     Every canary has one of two histories (interactions of a user) at random. The adversary knows
@@ -391,7 +391,7 @@ class OneRunSimulator:
     canaries: CanarySet
     vantages: tuple[Vantage, ...]
     machine: Machine = DEFAULT_MACHINE
-    n_standalone_features: ClassVar[int] = 0
+    n_score_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:
@@ -400,18 +400,18 @@ class OneRunSimulator:
         """
         return self.canaries.other_users.n_users + len(self.canaries)
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.FeaturesBySource:
         """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
         each canary has its first history (m, 1).
 
-        The latter is stored as ``HAS_FIRST_KEY``, as 1 or 0. ``world`` and ``size`` are ignored,
+        The latter is stored as ``FIRST_HISTORY_FLAGS_KEY``, as 1 or 0. ``world`` and ``size`` are ignored,
         because each canary has one of the two histories at random.
         """
         tossing, training, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
         data = self.canaries.make_data_set(first)
         transcript = self.target.run(data, training, None, self.machine).transcript
-        results = {HAS_FIRST_KEY: first[:, None].astype(np.float64)}
+        results = {FIRST_HISTORY_FLAGS_KEY: first[:, None].astype(np.float64)}
         scorers: dict[bool, CanaryScorer] = {}
         others = select_users_to_predict(self.canaries.other_users, self.vantages, transcript)
         with limit_to_one_thread():
@@ -499,7 +499,7 @@ class OneRunGame(canary_game.CanaryGame):
                     f"the data, {sizes.n_items - interactions.n_items:,} new items and {count:,} "
                     "canaries"
                 ),
-                size_description=f"of {sizes.n_users:,} users",
+                run_size_text=f"of {sizes.n_users:,} users",
                 score_description=ONE_RUN_SCORE_TEXT,
             )
 
@@ -517,7 +517,7 @@ class OneRunGame(canary_game.CanaryGame):
 
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             scores = draws.draw_features(str(scope.vantage), 0, 1, stream)
-            first = draws.draw_features(HAS_FIRST_KEY, 0, 1, stream)
+            first = draws.draw_features(FIRST_HISTORY_FLAGS_KEY, 0, 1, stream)
             return scores, first[:, 0] > 0.5
 
         return make_one_run_worlds(setup.world_names, scope, coins), "each with probability 1/2"

@@ -159,7 +159,7 @@ def _average_messages(sent: Component) -> Array:
     return np.asarray(before.to_dense(np.arange(len(before))).mean(axis=0, dtype=np.float64))
 
 
-def match_component(name: str, shape: tuple[int, ...], directions: Directions) -> str | None:
+def match_direction(name: str, shape: tuple[int, ...], directions: Directions) -> str | None:
     """Returns the name of the entry of ``directions`` on which a message array is projected, or
     None.
 
@@ -183,7 +183,7 @@ def project_messages(sent: Component, direction: Array) -> Array:
     flat = direction.ravel()
     if isinstance(sent, Reports):
         signs = np.where(sent.is_positive, flat[sent.coordinates], -flat[sent.coordinates])
-        return np.asarray(signs.sum(axis=1) * (sent.magnitude / sent.coordinates.shape[1]))
+        return np.asarray(signs.sum(axis=1) * (sent.report_magnitude / sent.coordinates.shape[1]))
     out = np.empty(len(sent))
     step = max(1, _MAX_NUMBERS // max(1, flat.size))
     for start in range(0, len(sent), step):
@@ -237,8 +237,8 @@ def compute_features(
     if view.vantage is Vantage.AGGREGATE:
         sums, clear = [], []
         for seen, expected in zip(view.rounds, expected_by_round, strict=True):
-            count = 0 if seen.sum_senders is None else len(seen.sum_senders)
-            moved = subtract_base(seen.aggregate or {}, seen.broadcast, count)
+            count = 0 if seen.senders_in_sum is None else len(seen.senders_in_sum)
+            moved = subtract_model(seen.aggregate or {}, seen.broadcast, count)
             sums.append(_compute_ratios(moved, expected.world_gap, expected.message_sum))
             if seen.cleartext is not None:
                 total = sum_components(seen.cleartext.components)
@@ -263,7 +263,7 @@ def _read_linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> 
                 continue
             rows = np.flatnonzero(uploads.users == canary)
             parts = {n: part.take(rows) for n, part in uploads.components.items()}
-            own = subtract_base(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
+            own = subtract_model(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
             middle = expected.canary_mean if name == "uploads" else {}
             ratio = _compute_ratios(own, expected.world_gap, middle, known=True)
             sources.setdefault(name, []).append(ratio)
@@ -312,17 +312,17 @@ def _read_unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
     """
     sums, singles = [], []
     for of_round, expected in zip(view.rounds, known, strict=True):
-        shuffled, broadcast = of_round.shuffled, of_round.broadcast
+        shuffled, broadcast = of_round.shuffled_parts, of_round.broadcast
         parts = shuffled if shuffled is not None else (of_round.uploads or _NO_UPLOADS).components
         whole = {n: part for n, part in parts.items() if part.kind is not Payload.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
-        total, apart = (subtract_base(sum_components(parts), broadcast, count), expected.world_gap)
+        total, apart = (subtract_model(sum_components(parts), broadcast, count), expected.world_gap)
         sums.append(_compute_ratios(total, apart, expected.message_sum))
         places = range(count if whole else 0)
         messages = (
             {name: part.to_dense(np.array([k]))[0] for name, part in whole.items()} for k in places
         )
-        changes = (subtract_base(message, broadcast, 1) for message in messages)
+        changes = (subtract_model(message, broadcast, 1) for message in messages)
         singles.append([_compute_ratios(change, apart, {})[0] for change in changes])
     if not all(singles):
         return _combine(sums)
@@ -337,7 +337,7 @@ def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
     return {name: part.sum_all() for name, part in parts.items()}
 
 
-def subtract_base(
+def subtract_model(
     parts: Mapping[str, NDArray[np.generic]], broadcast: Broadcast | None, count: int
 ) -> dict[str, Array]:
     """Turns sums of models into sums of model changes, and leaves sums of changes as they are.
@@ -389,7 +389,7 @@ def _match_parts(
     for name, part in seen.items():
         if name not in along and (own or not np.ndim(part)):
             continue  # for example the initial model, or the number of users
-        key = match_component(name, np.shape(part), along)
+        key = match_direction(name, np.shape(part), along)
         if key is not None:
             # Messages that replace noise have no expectation.
             expected = middle.get(key) if key == name or name not in along else None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.games import projection
-from fedrec_auditor.auditor.worlds.statistics import round_scaled
+from fedrec_auditor.auditor.worlds.statistics import round_by_size
 from fedrec_auditor.targets.components import Component, Payload, RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -32,7 +32,7 @@ LOCAL_SCORE_TEXT = (
     "and sent rows, weighted by how far these differ between the two inputs"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
-SEARCH_END_DISTANCE = 1e3
+SUFFICIENT_WORLD_DISTANCE = 1e3
 _REPORT_COPIES = 16  # factor of the number of messages, if each has only a few entries
 _MAX_NUMBERS = 1 << 18  # maximum numbers of messages in memory at once
 _MIN_Z = 4.5  # standard errors of a significant difference; one of 10^4 exceeds it with P = 1/15
@@ -84,35 +84,35 @@ class MessageStats:
 
     All arrays have one value per entry of a message, in one dimension.
 
-    ``subtracted_value``: value that is subtracted from messages to get changes of the model.
+    ``subtracted_model``: value that is subtracted from messages to get changes of the model.
     ``mean_of_worlds``: mean message, averaged over the two worlds.
-    ``mean_difference``: mean message of the first world minus that of the second world.
-    ``difference_variance``: squared standard error of ``mean_difference``, due to the client's own
+    ``world_mean_difference``: mean message of the first world minus that of the second world.
+    ``world_difference_variance``: squared standard error of ``world_mean_difference``, due to the client's own
         randomness; noise that is added to messages does not contribute.
     ``message_variance``: variance of a message within a world.
-    ``value_weight``: difference between the means of the two worlds divided by
+    ``message_value_weight``: difference between the means of the two worlds divided by
         ``message_variance``; 0 if it is not significant.
-    ``squared_deviation_weight``, ``exact_zero_weight``, ``sent_row_weight``: weights of squared
+    ``squared_deviation_weight``, ``zero_indicator_weight``, ``sent_row_weight``: weights of squared
         deviations, of exact zeros and of rows that are sent; 0 if their difference is not
         significant.
-    ``squared_mean_distance``: squared distance of the worlds due to their means, in variances
-        within a world. None if noise is added to known means; ``compute_distance`` then computes
+    ``squared_distance_of_means``: squared distance of the worlds due to their means, in variances
+        within a world. None if noise is added to known means; ``compute_world_distance`` then computes
         it.
-    ``squared_other_distance``: squared distance of the worlds due to squared deviations, exact
+    ``squared_nonmean_distance``: squared distance of the worlds due to squared deviations, exact
         zeros and sent rows.
     """
 
-    subtracted_value: Array
+    subtracted_model: Array
     mean_of_worlds: Array
-    mean_difference: Array
-    difference_variance: Array
+    world_mean_difference: Array
+    world_difference_variance: Array
     message_variance: Array
-    value_weight: Array
+    message_value_weight: Array
     squared_deviation_weight: Array
-    exact_zero_weight: Array
+    zero_indicator_weight: Array
     sent_row_weight: Array
-    squared_mean_distance: float | None
-    squared_other_distance: float
+    squared_distance_of_means: float | None
+    squared_nonmean_distance: float
 
     @classmethod
     def learn(
@@ -171,32 +171,32 @@ class MessageStats:
             spread = _MIN_Z * math.sqrt(2.0 * float(np.sum((error / variance) ** 2)))
             by_means = max(sure, excess if excess > spread else 0.0)
         return cls(
-            subtracted_value=base,
+            subtracted_model=base,
             mean_of_worlds=middle,
-            mean_difference=apart,
-            difference_variance=chance,
+            world_mean_difference=apart,
+            world_difference_variance=chance,
             message_variance=variance,
-            value_weight=np.where(certain, measured / variance, 0.0),
+            message_value_weight=np.where(certain, measured / variance, 0.0),
             squared_deviation_weight=squares,
-            exact_zero_weight=zeros,
+            zero_indicator_weight=zeros,
             sent_row_weight=rows,
-            squared_mean_distance=by_means,
-            squared_other_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
+            squared_distance_of_means=by_means,
+            squared_nonmean_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
         )
 
-    def compute_distance(self, variance: Array | None = None) -> float:
+    def compute_world_distance(self, variance: Array | None = None) -> float:
         """Distance of the messages of the two worlds (neighbouring inputs) in standard deviations
         within a world.
 
         ``variance``: variance of the noise per entry, which replaces the measured variance; None to
             keep the measured variance.
         """
-        means = self.squared_mean_distance
+        means = self.squared_distance_of_means
         if means is None or variance is not None:
             within = self.message_variance if variance is None else variance
-            squares = self.mean_difference**2 - self.difference_variance
+            squares = self.world_mean_difference**2 - self.world_difference_variance
             means = max(0.0, float(np.sum(squares / within)))
-        return math.sqrt(means + self.squared_other_distance)
+        return math.sqrt(means + self.squared_nonmean_distance)
 
     @property
     def may_worlds_differ(self) -> bool:
@@ -206,8 +206,8 @@ class MessageStats:
         compared. If messages are stored before noise is added, the stored messages are compared.
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
-        random = self.squared_mean_distance is not None and varies
-        return bool(self.mean_difference.any()) or self.squared_other_distance > 0.0 or random
+        random = self.squared_distance_of_means is not None and varies
+        return bool(self.world_mean_difference.any()) or self.squared_nonmean_distance > 0.0 or random
 
     def compute_features(self, part: Component, along: Array) -> Array:
         """Computes nine numbers per message (n, 9), from which a decision rule infers the world
@@ -222,7 +222,7 @@ class MessageStats:
 
         1. the inner product with ``along``;
         2. the sum of entries, each clipped to the range between the two mean messages, centred,
-           divided by its standard deviation, and signed by ``mean_difference`` (the optimal
+           divided by its standard deviation, and signed by ``world_mean_difference`` (the optimal
            statistic for Laplace noise);
         3. the weighted sum of entries whose means differ significantly;
         4. the weighted sum of squared deviations;
@@ -234,26 +234,26 @@ class MessageStats:
         """
         out = np.empty((len(part), 9))
         step = _choose_step(part)
-        differ = np.flatnonzero(self.mean_difference)
-        difference = self.mean_difference[differ]
+        differ = np.flatnonzero(self.world_mean_difference)
+        difference = self.world_mean_difference[differ]
         half = np.abs(difference) / 2
         signs = np.sign(difference) / np.sqrt(self.message_variance[differ])
         for at in range(0, len(part), step):
             block = np.arange(at, min(at + step, len(part)))
-            x, sent = _read_changes(part, block, self.subtracted_value), _flag_sent(part, block)
+            x, sent = _read_changes(part, block, self.subtracted_model), _flag_sent(part, block)
             moved = (x - self.mean_of_worlds) ** 2
             columns = out[at : at + len(block)]
             columns[:, 0] = x @ along
             columns[:, 1] = np.clip(x[:, differ] - self.mean_of_worlds[differ], -half, half) @ signs
-            columns[:, 2] = x @ self.value_weight
+            columns[:, 2] = x @ self.message_value_weight
             columns[:, 3] = moved @ self.squared_deviation_weight
             zero = x == 0.0
-            columns[:, 4] = zero @ self.exact_zero_weight
+            columns[:, 4] = zero @ self.zero_indicator_weight
             columns[:, 5] = sent @ self.sent_row_weight
             columns[:, 6] = zero.sum(axis=1) + sent.sum(axis=1)
             columns[:, 7] = moved.sum(axis=1)
             columns[:, 8] = np.abs(x).max(axis=1, initial=0.0)
-        return round_scaled(out, self._typical_sizes(along))
+        return round_by_size(out, self._typical_sizes(along))
 
     def _typical_sizes(self, along: Array) -> Array:
         """Typical size of each of the nine features of a message (9,), relative to which features
@@ -265,10 +265,10 @@ class MessageStats:
         return np.array(
             [
                 np.abs(along) @ size,
-                (np.abs(self.mean_difference) / np.sqrt(self.message_variance)).sum(),
-                np.abs(self.value_weight) @ size,
+                (np.abs(self.world_mean_difference) / np.sqrt(self.message_variance)).sum(),
+                np.abs(self.message_value_weight) @ size,
                 np.abs(self.squared_deviation_weight) @ self.message_variance,
-                np.abs(self.exact_zero_weight).sum(),
+                np.abs(self.zero_indicator_weight).sum(),
                 np.abs(self.sent_row_weight).sum(),
                 1.0,
                 self.message_variance.sum(),
@@ -277,7 +277,7 @@ class MessageStats:
         )
 
 
-StatisticsMap = Mapping[str, MessageStats]
+StatsByArray = Mapping[str, MessageStats]
 
 
 def choose_n_messages(
@@ -314,7 +314,7 @@ def learn_message_stats(
     n_messages: int,
     *,
     has_noise: bool = True,
-) -> StatisticsMap:
+) -> StatsByArray:
     """Learns how the messages of two worlds (neighbouring inputs) differ, by name of the message
     array.
 
@@ -331,7 +331,7 @@ def learn_message_stats(
     }
 
 
-def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+def get_directions(stats: StatsByArray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
     """Computes, for each message array, the flat vector on which it is projected, by array name.
 
     The vector is the difference of the mean messages of two worlds (neighbouring inputs) divided by
@@ -341,14 +341,14 @@ def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) 
     ``shapes``: shape of each array, by name.
 
     If the mean of an array is the same in the two worlds, its vector is that of another array of
-    the same shape, if there is one (``match_component``). This helps if, for example, a client's
+    the same shape, if there is one (``match_direction``). This helps if, for example, a client's
     second message contains the noise of its first message.
     """
     shaped = {
-        name: (each.mean_difference / each.message_variance).reshape(shapes[name])
+        name: (each.world_mean_difference / each.message_variance).reshape(shapes[name])
         for name, each in stats.items()
     }
-    keys = {name: projection.match_component(name, shape, shaped) for name, shape in shapes.items()}
+    keys = {name: projection.match_direction(name, shape, shaped) for name, shape in shapes.items()}
     return {name: shaped[key or name].ravel() for name, key in keys.items()}
 
 

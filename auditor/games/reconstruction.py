@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, divide_or_zero, find_subjects
+from fedrec_auditor.attacks.parts.uploads import (
+    assign_pseudonyms,
+    divide_or_zero,
+    find_attackable_users,
+)
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.auditor.games.membership import to_log_odds
@@ -43,11 +47,11 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     if game.attack.refusal(game.view):
         return ()
     if (hidden := assign_pseudonyms(game.view)) is not None:
-        if game.unlinked_view_refusal:
-            return (game.make_skipped_row(game.unlinked_view_refusal),)
+        if game.unlinked_skip_reason:
+            return (game.make_skipped_row(game.unlinked_skip_reason),)
         return _score_anonymous(game, hidden)
-    users = find_subjects(game.view).astype(np.int64)
-    users = np.sort(game.rng.permutation(users)[: game.max_users])
+    users = find_attackable_users(game.view).astype(np.int64)
+    users = np.sort(game.rng.permutation(users)[: game.max_attacked_users])
     popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
     prior = to_log_odds(popularity, game.interactions.n_users)
     background = Background(subjects=users, prior_log_odds=prior)
@@ -64,8 +68,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         rows.append(_score_proof(game, guess.is_proved, guess.items != truth))
     if guess.ratings is not None and guess.items is not None:
         rows.append(_score_ratings(game, np.where(guess.items, guess.ratings, 0), ratings))
-    if guess.vectors is not None and game.user_vectors is not None:
-        rows.append(_score_vectors(game, guess.vectors, game.user_vectors[guess.users]))
+    if guess.user_vectors is not None and game.user_vectors is not None:
+        rows.append(_score_vectors(game, guess.user_vectors, game.user_vectors[guess.users]))
     return tuple(rows)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import Features
+from fedrec_auditor.auditor.games.canary_game import FeaturesBySource
 from fedrec_auditor.auditor.worlds.pilot_rules import N_MESSAGE_SCORES, CoordinateScorer
 from fedrec_auditor.targets.components import Component, Payload, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -34,7 +34,7 @@ _MAX_NUMBERS = 1 << 22  # maximum numbers of messages in memory at once
 # in all messages, and seconds.
 _VOTING, _VOTING_MESSAGES, _VOTING_NUMBERS, _VOTING_SECONDS = 4096, 1 << 16, 1 << 20, 10.0
 # Reduces n messages to features (n, f), for scopes about a part of a message.
-Reducer = Callable[[Mapping[str, Component]], projection.Array]
+MessagesToFeatures = Callable[[Mapping[str, Component]], projection.Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +54,9 @@ class RoundSimulator:
     ``n_rounds``: number of rounds of a run.
     ``reducer``: function that computes features from a part of the canary's message; None to use
         the whole message.
-    ``coordinate_scorers``: scorers by which the coordinates of one message vote for one of the
+    ``coordinate_scorer_by_array``: scorers by which the coordinates of one message vote for one of the
         worlds, by array name.
-    ``sum_scorers``: scorers for the coordinates of the sum of all messages, by array name.
+    ``sum_scorer_by_array``: scorers for the coordinates of the sum of all messages, by array name.
 
     The features depend on what the adversary sees:
 
@@ -71,13 +71,13 @@ class RoundSimulator:
     target: Target
     canary: CanarySet
     broadcast: Broadcast | None
-    directions: projection.Directions
-    message_stats: reading.StatisticsMap
+    world_gap_by_array: projection.Directions
+    message_stats: reading.StatsByArray
     vantages: tuple[Vantage, ...]
     n_rounds: int = 1
-    reducer: Reducer | None = None
-    coordinate_scorers: Mapping[str, CoordinateScorer] = field(default_factory=dict)
-    sum_scorers: Mapping[str, CoordinateScorer] = field(default_factory=dict)
+    reducer: MessagesToFeatures | None = None
+    coordinate_scorer_by_array: Mapping[str, CoordinateScorer] = field(default_factory=dict)
+    sum_scorer_by_array: Mapping[str, CoordinateScorer] = field(default_factory=dict)
 
     @classmethod
     def learn(
@@ -88,7 +88,7 @@ class RoundSimulator:
         vantages: tuple[Vantage, ...],
         rng: np.random.Generator,
         n_rounds: int = 1,
-        reducer: Reducer | None = None,
+        reducer: MessagesToFeatures | None = None,
     ) -> RoundSimulator:
         """Makes a simulator: fits the adversary's features to repeated messages of the canary.
 
@@ -106,7 +106,7 @@ class RoundSimulator:
             along = projection.estimate_messages(
                 target, canary.histories, broadcast, rng, _COPIES
             ).world_gap
-        readings: reading.StatisticsMap = {}
+        readings: reading.StatsByArray = {}
         received = projection.get_received(broadcast, projection.CANARY_ROWS)
         if Vantage.SERVER in vantages and reducer is None:
             count = reading.choose_n_messages(target, canary.histories, received, rng)
@@ -115,7 +115,7 @@ class RoundSimulator:
             target=target,
             canary=canary,
             broadcast=broadcast,
-            directions=along,
+            world_gap_by_array=along,
             message_stats=readings,
             vantages=vantages,
             n_rounds=n_rounds,
@@ -126,7 +126,7 @@ class RoundSimulator:
         return without_votes if reducer else without_votes._learn_votes(np.random.Generator(bits))
 
     @property
-    def n_standalone_features(self) -> int:
+    def n_score_features(self) -> int:
         """Number of features, the last of a run, that may each serve alone as the adversary's
         score.
 
@@ -143,7 +143,7 @@ class RoundSimulator:
         is_single = set(self.vantages) <= {Vantage.SERVER}
         return self.n_rounds * (1 if is_single else 1 + self.canary.other_users.n_users)
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
         """Simulates ``size`` runs of a world (neighbouring input 0 or 1).
 
         Returns features (``size``, f), which are numbers that the adversary computes from the
@@ -172,7 +172,7 @@ class RoundSimulator:
                 for part in sample.values()
             )
             step = max(1, _MAX_NUMBERS // max(1, numbers * self.canary.other_users.n_users))
-            totals = {name: _sum_users(sent[name], size) for name in self.sum_scorers}
+            totals = {name: _sum_users(sent[name], size) for name in self.sum_scorer_by_array}
             own_votes = np.zeros((0, size, N_MESSAGE_SCORES))
             if Vantage.SHUFFLED in self.vantages:
                 own_votes = self._vote(sent, size)[None]
@@ -184,7 +184,7 @@ class RoundSimulator:
                 projections = self._project(others, runs_of)
                 for name, total in totals.items():
                     total[part] += _sum_users(others[name], runs_of)
-                if Vantage.SHUFFLED in self.vantages and self.coordinate_scorers:
+                if Vantage.SHUFFLED in self.vantages and self.coordinate_scorer_by_array:
                     votes = self._vote(others, len(next(iter(others.values()))))
                     votes = votes.reshape(-1, runs_of, N_MESSAGE_SCORES)
                     shuffled[part] = _combine_votes(np.concatenate([own_votes[:, part], votes]))
@@ -193,7 +193,7 @@ class RoundSimulator:
                     if name in tops:
                         tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
             sum_votes = np.zeros((size, N_MESSAGE_SCORES))
-            for name, voter in self.sum_scorers.items():
+            for name, voter in self.sum_scorer_by_array.items():
                 sum_votes += voter(totals[name])
             features[Vantage.AGGREGATE] = [*sums.values(), sum_votes]
             features[Vantage.SHUFFLED] = [*sums.values(), *tops.values(), shuffled]
@@ -227,7 +227,7 @@ class RoundSimulator:
         ``sent``: the messages, by component.
         """
         votes = np.zeros((size, N_MESSAGE_SCORES))
-        for name, voter in self.coordinate_scorers.items():
+        for name, voter in self.coordinate_scorer_by_array.items():
             step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
             for start in range(0, size, step):
                 block = np.arange(start, min(start + step, size))
@@ -263,7 +263,7 @@ class RoundSimulator:
                 rest = _sum_users(crowd[name], count) if users else 0.0
                 worlds = [_sum_users(sent[name], count) + rest for sent in pair]
                 sum_voters[name] = CoordinateScorer.fit(*worlds)
-        return replace(self, coordinate_scorers=voters, sum_scorers=sum_voters)
+        return replace(self, coordinate_scorer_by_array=voters, sum_scorer_by_array=sum_voters)
 
     def _choose_n_draws(self, numbers: int, messages: int) -> int:
         """Number of draws per world (neighbouring input) from which the voting rules are learnt.
@@ -286,9 +286,9 @@ class RoundSimulator:
         """
         projections = {}
         for name, part in sent.items():
-            key = projection.match_component(name, part.shape, self.directions)
+            key = projection.match_direction(name, part.shape, self.world_gap_by_array)
             if key is not None:
-                values = projection.project_messages(part, self.directions[key])
+                values = projection.project_messages(part, self.world_gap_by_array[key])
                 projections[name] = values.reshape(-1, size).T
         return projections
 
@@ -330,7 +330,7 @@ def make_simulator(
     vantages: tuple[Vantage, ...],
     rng: np.random.Generator,
     n_others: int = 0,
-    reducer: Reducer | None = None,
+    reducer: MessagesToFeatures | None = None,
 ) -> RoundSimulator:
     """Makes the simulation of rounds for a worst-case pair of user histories.
 

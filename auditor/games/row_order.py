@@ -19,7 +19,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading, row_places, shadow_reader
 from fedrec_auditor.attacks.parts.row_places import MIN_ROW_ORDER_Z, ROW_OFFSETS, Floats, Ints
-from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_attackable_users
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO
 from fedrec_auditor.auditor.games.informative import MAX_USABLE_NUMBER, filter_view, flag_oversized
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderUsers
@@ -75,7 +75,7 @@ class SimulatedClient:
         )
 
     @property
-    def call_seconds(self) -> float:
+    def seconds_per_message(self) -> float:
         """Processor time to compute one message, in seconds; 0 if this time is negligible."""
         return self.target.upload_seconds
 
@@ -177,7 +177,7 @@ class ClientRowOrder:
         has_lists = any(part.kind in LIST_KINDS for part in parts.values())
         if size * shadow_reader.MIN_SHADOWS > shadow_reader.MAX_SHADOW_ENTRIES or has_lists:
             return cls()
-        in_time = shadow_reader.MAX_SHADOW_SECONDS / max(1e-9, client.call_seconds)
+        in_time = shadow_reader.MAX_SHADOW_SECONDS / max(1e-9, client.seconds_per_message)
         in_memory = shadow_reader.MAX_SHADOW_ENTRIES // size
         max_count = int(min(shadow_reader.MAX_SHADOWS, in_memory, in_time))
         results: dict[str, tuple[Ints | None, float]] = {}
@@ -192,7 +192,7 @@ class ClientRowOrder:
                 return client(drawn[some], broadcast, rng).components
 
             try:
-                accepted, messages, _ = shadow_reader.run_on_accepted(histories, send)
+                accepted, messages, _ = shadow_reader.run_on_accepted_histories(histories, send)
             except InputError:  # readers of messages report the reason
                 return cls()
             for name in parts.keys() & messages.keys():
@@ -254,8 +254,8 @@ class _OrderedCode:
     is_external: bool = True
 
     @property
-    def call_seconds(self) -> float:
-        return self.code.call_seconds
+    def seconds_per_message(self) -> float:
+        return self.code.seconds_per_message
 
     @property
     def n_items_range(self) -> tuple[int, int]:
@@ -297,15 +297,15 @@ def _find_order(
         return None, errors
     known = sparse.csr_array(histories.astype(np.float64))
     units = [row_places.standardise_evidence(part, known) for part in numbers]
-    orders = [row_places.fill_row_order(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
-    values = [max(row_places.check_uniform_support(*u, order) for u in units) for order in orders]
+    orders = [row_places.add_spare_rows(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
+    values = [max(row_places.check_items_support_order(*u, order) for u in units) for order in orders]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
     is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_ROW_ORDER_Z
     if not (is_plain and is_even) and is_last and errors >= MIN_ROW_ORDER_Z:
         fits = [fit for unit in units if (fit := row_places.guess_row_order(*unit)) is not None]
         if fits:
-            return row_places.fill_row_order(max(fits, key=lambda fit: fit[1])[0], count), errors
+            return row_places.add_spare_rows(max(fits, key=lambda fit: fit[1])[0], count), errors
     return orders[best] if is_plain and (is_even or is_last) else None, errors
 
 
@@ -315,7 +315,7 @@ def _find_order(
 # An adversary who runs the system knows the order. The manifest of a recording may not state it, or
 # may state it wrongly (a padding row, numbers from 1, a label encoding). Orders are compared with
 # the true data by ``attacks.parts.row_places``. A few orders are tried first: by identifier, by
-# rank of the identifier, and as stated in the manifest, each with up to ``MAX_EXTRA_ROWS`` special
+# rank of the identifier, and as stated in the manifest, each with up to ``MAX_NON_ITEM_ROWS`` special
 # rows. The order that fits the messages best is tried last.
 
 _CERTAINTY = 0.4 * MAX_LOG_RATIO  # evidence from which an item counts as determined with certainty
@@ -340,7 +340,7 @@ class OrderedRecording:
     caveat: str = ""
 
     @classmethod
-    def find_order(
+    def order_item_rows(
         cls, recording: Recording, truth: GroundTruth | None, senders: SenderUsers
     ) -> Self:
         """Infers which row belongs to which item in the item tables of a recording (stored uploads
@@ -414,7 +414,7 @@ def _count_rows(recording: Recording) -> int:
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
         return count
     sizes = [shape[0] for shape in shapes if shape]
-    near = [size for size in sizes if abs(size - count) <= row_places.MAX_EXTRA_ROWS]
+    near = [size for size in sizes if abs(size - count) <= row_places.MAX_NON_ITEM_ROWS]
     return min(near, key=lambda rows: abs(rows - count), default=count)
 
 
@@ -436,10 +436,10 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     view = filter_view(transcript.view(transcript.max_vantage, rng)).view.align_item_rows()
     hidden = assign_pseudonyms(view)
     readable = hidden or view
-    users = np.arange(readable.public.n_users) if hidden else find_subjects(view).astype(np.int64)
+    users = np.arange(readable.public.n_users) if hidden else find_attackable_users(view).astype(np.int64)
     users = np.sort(rng.permutation(users)[:_MAX_USERS])
     ratio = None
-    if not reading.explain_refusal(readable):
+    if not reading.explain_no_reader(readable):
         ratio = reading.read_evidence(readable, users).log_ratio
     evidence = np.zeros((len(users), readable.public.n_items))
     if ratio is not None:
@@ -469,7 +469,7 @@ def _list_orders(
     if manifest.items is not None:
         wanted = names if isinstance(manifest.items[0], str) else items
         at = {item: row for row, item in enumerate(manifest.items)}
-        absent = -rows - row_places.MAX_EXTRA_ROWS
+        absent = -rows - row_places.MAX_NON_ITEM_ROWS
         bases.insert(0, np.array([at.get(item, absent) for item in wanted.tolist()]))
     shifted = (base + shift for shift in ROW_OFFSETS for base in bases)
     return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]

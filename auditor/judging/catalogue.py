@@ -141,7 +141,7 @@ def _load_all() -> Mapping[str, tuple[Paper, PaperEntry]]:
                 )
             if entry.number:
                 known[entry.number] = paper, entry
-    order = sorted(known, key=lambda n: (known[n][1].heading_number, known[n][1].number_letter))
+    order = sorted(known, key=lambda n: (known[n][1].heading_number, known[n][1].number_suffix))
     return {number: known[number] for number in order}
 
 
@@ -311,11 +311,11 @@ def make_epsilon_tables(system: str | None = None, *, jobs: int = 1) -> tuple[Ep
 
     Raises InputError if ``system`` has no table.
     """
-    if system is not None and system not in (known := find_papers_with_tables()):
+    if system is not None and system not in (known := find_papers_by_system()):
         names = " or ".join(known)
         raise InputError(f"Expected --tables alone or with {names}, got {system!r}. Name one.")
     found = []
-    for name, paper in find_papers_with_tables().items():
+    for name, paper in find_papers_by_system().items():
         if system in (None, name) and (declared := paper.printed_numbers.epsilons) is not None:
             # PrivRec's 36 entries take about 20 seconds on one core.
             entries = enumerate(paper.compute_epsilon_rows())
@@ -325,7 +325,7 @@ def make_epsilon_tables(system: str | None = None, *, jobs: int = 1) -> tuple[Ep
     return tuple(found)
 
 
-def find_papers_with_tables() -> Mapping[str, Paper]:
+def find_papers_by_system() -> Mapping[str, Paper]:
     """Returns the papers that print tables of epsilons, by the lower-case name of the system in the
     tables.
     """

@@ -117,7 +117,7 @@ class ProgressTracker:
         self._running: dict[str, str] = {}
         self._started = self._notified = time.monotonic()
 
-    def record(self, task: str, work: str, done: int, total: int) -> None:
+    def record_step(self, task: str, work: str, done: int, total: int) -> None:
         """Records that ``task`` has finished ``done`` of ``total`` steps of ``work``.
 
         ``task``: name of the task.
@@ -137,9 +137,9 @@ class ProgressTracker:
         self._running[task] = text
         if not work and done:
             self._done += 1
-            self.notify(task)
+            self.notify_observer(task)
 
-    def notify(self, finished: str | None = None) -> None:
+    def notify_observer(self, finished: str | None = None) -> None:
         """Calls the function ``observe`` with the current progress.
 
         ``finished``: name of the task that has just finished, or None.
@@ -177,9 +177,9 @@ class ProgressTracker:
                     over = ended.wait(_POLL)
                     *lines, rest = (rest + file.read()).split("\n")
                     for line in lines:
-                        self.record(*json.loads(line))
+                        self.record_step(*json.loads(line))
                     if time.monotonic() - self._notified >= _PULSE:
-                        self.notify()
+                        self.notify_observer()
 
             with path.open(encoding="utf-8") as file:
                 reader = threading.Thread(target=follow, daemon=True)

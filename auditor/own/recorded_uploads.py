@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.plan.stated_claim import ClaimsInput, list_claims
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
-from fedrec_auditor.auditor.run.tasks import Audit, adapt_target
+from fedrec_auditor.auditor.run.tasks import Audit, adapt_with_notes
 from fedrec_auditor.auditor.run.workload import check_recording_size
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Payload, Reports
@@ -136,7 +136,7 @@ def _write_recording(name: str, run: TrainingRun, interactions: Interactions, ou
             key: part.learning_rate for key, part in parts.items() if part.learning_rate is not None
         },
         shapes={key: part.shape for key, part in parts.items()},
-        magnitudes={n: part.magnitude for n, part in parts.items() if isinstance(part, Reports)},
+        magnitudes={n: part.report_magnitude for n, part in parts.items() if isinstance(part, Reports)},
         route=public.protocol_vantage.value,
         parties=public.n_silos,
         rows=None if public.item_rows is None else public.item_rows.tolist(),
@@ -200,13 +200,13 @@ def attack_recording(
     resources = make_resources(jobs, "cpu", memory)
     recording = Recording.open(Path(path), resources.max_bytes)
     check_recording_size(recording, resources.max_bytes)
-    recording, unread = recording.drop_nonfinite()
+    recording, unread = recording.drop_nonfinite_data()
     plan = amend_plan(None, {"columns": columns, "claims": list_claims(claim), **fields})
     plan.resolve()  # raises InputError for unknown attacks, before files are read
     known, plan = _load_truth(recording, truth, plan, {"users": users, "items": items})
     order = OrderedRecording(recording=recording)
     if client is None:  # otherwise the client's code determines the order of the rows
-        order = OrderedRecording.find_order(recording, known, senders)
+        order = OrderedRecording.order_item_rows(recording, known, senders)
     recording = order.recording
     matched = MatchedTruth.match(recording, known, senders)
     system = RecordedSystem(
@@ -252,7 +252,7 @@ def _load_client(
             "helps to attack interactions only if truth is given. Give truth, or omit client."
         )
     target = make_target(client, plan) if isinstance(client, str) else client
-    code, _ = adapt_target(target, interactions)
+    code, _ = adapt_with_notes(target, interactions)
     rng = np.random.default_rng(0)
     rounds = system.run(interactions, rng).transcript.rounds
     if (first := next((seen for seen in rounds if seen.uploads is not None), None)) is None:
@@ -320,11 +320,11 @@ def _load_truth(
         return GroundTruth(load_planned_data(plan) if read is None else read), plan
     if plan.columns is not None:
         raise InputError("Expected columns only with truth (--truth), got no truth. Give both.")
-    source = {"data": str(recording.truth or recording.path)}
-    if recording.truth is None:
+    source = {"data": str(recording.truth_path or recording.path)}
+    if recording.truth_path is None:
         if any(side is not None for side in sides.values()):
             raise InputError("Expected users or items together with truth, got no truth. Add it.")
         return None, plan.model_copy(update=source)
-    own = GroundTruth.read(recording.truth)
+    own = GroundTruth.read(recording.truth_path)
     read, plan = prepare_data(own.interactions, plan, **sides)
     return replace(own, interactions=read or own.interactions), plan.model_copy(update=source)

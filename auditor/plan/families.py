@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.targets.declarations import CLAIMS_FILE
-from fedrec_auditor.targets.own_modules import find_member_class, name_choice
+from fedrec_auditor.targets.own_modules import find_member_class, make_choice_name
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
@@ -75,7 +75,7 @@ class ComponentFamily:
 
     kind: str
     package: str
-    protocols: tuple[str, ...] = ()
+    protocol_names: tuple[str, ...] = ()
     has_settings: bool = False
     has_default: bool = True
 
@@ -121,7 +121,7 @@ class ComponentFamily:
         """
         base = importlib.import_module(f"{self.package}.base")
         has = {*dir(value), *getattr(value, "__dataclass_fields__", ())}
-        named = (_list_attributes(getattr(base, protocol)) for protocol in self.protocols)
+        named = (_list_attributes(getattr(base, protocol)) for protocol in self.protocol_names)
         return min((tuple(sorted(names - has)) for names in named), key=len)
 
     def find_plugin(self, member: type[Any]) -> plugins.Plugin | None:
@@ -174,7 +174,7 @@ class ComponentFamily:
         modules = self._modules()
         if name not in modules:
             plugin = self._plugins()[name]
-            return f"plug-in {plugin.import_path} of {plugin.distribution} {plugin.version}"
+            return f"plug-in {plugin.import_path} of {plugin.package_name} {plugin.version}"
         if self.kind == "papers":
             return load_papers()[name].heading.title
         module, _, kind = modules[name].partition(":")
@@ -234,7 +234,7 @@ class ComponentFamily:
         if self.kind == "papers":
             return plugins.load_paper(plugin)
         base = importlib.import_module(f"{self.package}.base")
-        named = [_list_attributes(getattr(base, protocol)) for protocol in self.protocols]
+        named = [_list_attributes(getattr(base, protocol)) for protocol in self.protocol_names]
         return plugins.load_class(plugin, tuple(named), self.has_settings, self.has_default)
 
 
@@ -335,7 +335,7 @@ def _read_members(module: str, *, several: bool = False) -> dict[str, str]:
     if not several and not name.endswith(f"_{folder}"):
         return {name.replace("_", "-"): module}
     noun = (name if several else folder).removesuffix("s")
-    return {name_choice(kind, noun): f"{module}:{kind}" for kind in _list_classes(module)}
+    return {make_choice_name(kind, noun): f"{module}:{kind}" for kind in _list_classes(module)}
 
 
 def _list_classes(module: str) -> dict[str, ast.ClassDef]:

@@ -98,7 +98,7 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, SettingValue]]:
     return {name: _parse_target_settings(name, texts) for name, texts in by_target.items()}
 
 
-def list_target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
+def get_fields_and_aliases(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
     """Returns the names of a system's fields, with ``LEARNS_SETTING_NAME`` (a setting of every
     system), and the fields that its aliases mean, by alias.
 
@@ -117,7 +117,7 @@ def list_target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
 def _parse_target_settings(name: str, texts: Mapping[str, str]) -> dict[str, SettingValue]:
     if OBJECT_SEPARATOR in name:
         return {key: _parse_value(text.strip()) for key, text in texts.items()}
-    known, aliases = list_target_fields(name)
+    known, aliases = get_fields_and_aliases(name)
     usual = {letter: f for letter, names in _SYMBOLS.items() for f in names if f in known}
     usual = {letter: field for letter, field in usual.items() if letter not in known}
     return convert_settings(name, texts, known, {**usual, **aliases})

@@ -38,12 +38,12 @@ class Plugin:
     kind: str
     name: str
     import_path: str
-    distribution: str
+    package_name: str
     version: str
     load_error: str = ""
 
     def __str__(self) -> str:
-        return f"plug-in {self.name!r} of {self.distribution} {self.version} ({self.import_path})"
+        return f"plug-in {self.name!r} of {self.package_name} {self.version} ({self.import_path})"
 
 
 def list_plugins(kind: str) -> tuple[Plugin, ...]:
@@ -59,7 +59,7 @@ def get_plugin_versions() -> dict[str, str]:
     """Returns the version of every installed distribution that has a plug-in, by name of the
     distribution.
     """
-    by_name = {plugin.distribution: plugin.version for plugin in _find_plugins(tuple(sys.path))}
+    by_name = {plugin.package_name: plugin.version for plugin in _find_plugins(tuple(sys.path))}
     return dict(sorted(by_name.items()))
 
 

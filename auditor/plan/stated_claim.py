@@ -38,10 +38,10 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
 
     Raises InputError if the file cannot be read, is too large, or is not valid TOML.
     """
-    from fedrec_auditor.reports.record.store import read_regular
+    from fedrec_auditor.reports.record.store import read_regular_file
 
     try:
-        text = read_regular(path, MAX_TOML_BYTES, follow=True).decode("utf-8-sig")
+        text = read_regular_file(path, MAX_TOML_BYTES, follow=True).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         got = f"{str(path)!r} ({why})"

@@ -47,7 +47,7 @@ class Reproduction:
         return self.paper.heading.title
 
     @property
-    def unmeasured_notes(self) -> tuple[str, ...]:
+    def unmeasured_number_notes(self) -> tuple[str, ...]:
         """Sentences about numbers that the paper prints, but that this reproduction does not
         measure.
         """
@@ -200,7 +200,7 @@ def reproduce_papers(
         made[task] = result
         if not result.errors:
             done.put(task, result)
-        watch.record(parts[task].name, "", 1, 1)
+        watch.record_step(parts[task].name, "", 1, 1)
     pages = [
         reproductions.PaperRun(
             name=name,
@@ -215,7 +215,7 @@ def reproduce_papers(
                     for error in made[task].errors
                 ),
                 *_describe_rest(name, only, every),
-                *entry.unmeasured_notes,
+                *entry.unmeasured_number_notes,
             ),
         )
         for name, entry in chosen.items()

@@ -52,7 +52,7 @@ class PaperPart:
     ]
 
 
-CONFIDENCE = 0.95
+INTERVAL_CONFIDENCE = 0.95
 
 
 def iter_training_parts(paper: Paper) -> Iterator[PaperPart]:
@@ -114,7 +114,7 @@ def train_and_test(
     with limit_to_one_thread():
         split = utility.hold_out(target.evaluation, data, rng)
         model = target.run(split.training_data, rng, n_kept_rounds=0).model
-        rows = split.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
+        rows = split.evaluate(target, model, confidence=INTERVAL_CONFIDENCE, rng=rng)
     largest = f"@{max(target.evaluation.cutoffs, default=0)}"
     reported = [row for row in rows if row.metric in printed] or [
         row for row in rows if row.metric.endswith(largest) or row.metric == "MSE"
@@ -180,7 +180,7 @@ class TableScore:
     attribute: str
     attacker: str
     attack: str
-    known_share: float
+    known_user_share: float
     printed_f1: float | None
 
 
@@ -206,7 +206,7 @@ class AttackedSystem:
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     upload_scores: Sequence[TableScore]
     hit_cutoff: int
-    printed_hit_rate: tuple[str, float | None]
+    place_and_hit_rate: tuple[str, float | None]
     component_scores: Sequence[TableScore] = ()
     note: str = ""
 
@@ -253,7 +253,7 @@ def _make_system(
             for column, value in table.get_row(row).items()
         ],
         hit_cutoff=attacks.cutoff,
-        printed_hit_rate=next(
+        place_and_hit_rate=next(
             (hit for hit in printed.items() if hit[1] is not None), (attacks.drawn, None)
         ),
         component_scores=[
@@ -275,7 +275,7 @@ def _make_score(
         attribute=attribute,
         attacker=attacker,
         attack=attacks.attackers[attacker],
-        known_share=float(share),
+        known_user_share=float(share),
         printed_f1=printed,
     )
 
@@ -330,7 +330,7 @@ def _run_attacks(
         drawn = _KnownUsers(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
         rows += [drawn.row(case, cell, whole.with_only_input(RAW)) for cell in case.upload_scores]
         for group in last.group_names if case.component_scores else ():
-            part = add_input_tables(last.keep_group(group)).with_only_input(RAW)
+            part = add_input_tables(last.keep_part_group(group)).with_only_input(RAW)
             name = f", {group} only"
             rows += [drawn.row(case, cell, part, name) for cell in case.component_scores]
     return tuple(rows)
@@ -369,7 +369,7 @@ def _measure_hits(
     first, *others = splits
 
     def hit(which: str, of: Target, by: Model) -> UtilityRow:
-        rows = splits[which].evaluate(of, by, confidence=CONFIDENCE, rng=rng)
+        rows = splits[which].evaluate(of, by, confidence=INTERVAL_CONFIDENCE, rng=rng)
         metric = f"HR@{case.hit_cutoff}", "all items"
         return next(row for row in rows if (row.metric, row.protocol) == metric)
 
@@ -378,7 +378,7 @@ def _measure_hits(
     for which in others:
         beside[f"{which} item"] = hit(which, target, model).value
         beside[f"popularity, {which} item"] = hit(which, by_popularity, popular).value
-    place, printed = case.printed_hit_rate
+    place, printed = case.place_and_hit_rate
     return ReproducedRow(
         place=place,
         system=case.system_in_paper,
@@ -433,7 +433,7 @@ class _KnownUsers:
         """
         attribute = self._data.attributes[cell.attribute]
         codes, classes = attribute.codes[self._users], len(attribute.categories)
-        count = max(1, round(cell.known_share * len(self._users)))
+        count = max(1, round(cell.known_user_share * len(self._users)))
         known = [np.sort(order[:count]) for order in self._orders]
         attack: SupervisedAttack = FAMILIES["attacks"].load_class(cell.attack)()
         labels = attack.infer_per_background(
@@ -462,7 +462,7 @@ class _KnownUsers:
         return ReproducedRow(
             place=cell.table_name,
             system=case.system_in_paper,
-            what=f"{name}, {cell.attacker}, zeta {cell.known_share:g}, {case.data_set}{of}",
+            what=f"{name}, {cell.attacker}, zeta {cell.known_user_share:g}, {case.data_set}{of}",
             printed=cell.printed_f1,
             value=measured[MACRO_F1].value,
             ci_low=measured[MACRO_F1].low,
@@ -478,4 +478,4 @@ class _KnownUsers:
     ) -> dict[str, Estimate]:
         n_classes = len(attribute.categories)
         guesses = Guesses(true_classes=codes, class_guesses=guessed, n_classes=n_classes)
-        return estimate_metrics(guesses, confidence=CONFIDENCE, rng=self._rng)
+        return estimate_metrics(guesses, confidence=INTERVAL_CONFIDENCE, rng=self._rng)

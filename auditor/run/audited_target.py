@@ -187,9 +187,9 @@ class AuditedTarget:
                     view=view,
                     interactions=held_out.training_data,
                     user_vectors=run.user_vectors,
-                    half_trainings=halves,
+                    trainings_on_user_halves=halves,
                     is_quick=audit.plan.quick,
-                    is_per_user=audit.plan.per_user,
+                    is_reported_per_user=audit.plan.per_user,
                     attributes=audit.plan.attributes,
                     confidence=audit.plan.confidence,
                     rng=rng,
@@ -233,7 +233,7 @@ class AuditedTarget:
         shuffled again for each attack.
         """
         transcript = self.held_out_and_run[1].transcript
-        clear = is_of_senders and transcript.has_clear_data  # else all attacks have the same view
+        clear = is_of_senders and transcript.has_cleartext_user_data  # else all attacks have the same view
         key = vantage, clear, is_of_senders and bool(self._order.item_rows)
         if key in self._views:
             return self._views[key]
@@ -286,7 +286,7 @@ class AuditedTarget:
         """Number of messages that were dropped before the audit, because their values are not
         finite.
         """
-        return systems.get_origin(self._target).n_dropped
+        return systems.get_origin(self._target).n_nonfinite_messages
 
     @property
     def _message_rows(self) -> tuple[MessagesRow, ...]:
@@ -299,8 +299,8 @@ class AuditedTarget:
             MessagesRow(
                 target=self.name,
                 sent=linked.n_messages,
-                empty=linked.n_no_effect,
-                oversized=linked.n_oversized,
+                empty=linked.n_no_effect_messages,
+                oversized=linked.n_oversized_messages,
             ),
         )
 

@@ -154,7 +154,7 @@ class RayCluster:
     ``name``: name of the software that runs the cluster.
     """
 
-    ray: Any
+    ray_module: Any
     name: str = "ray"
 
     @classmethod
@@ -181,13 +181,13 @@ class RayCluster:
 
     def count_workers(self) -> int:
         """Returns the current number of cores, each of which runs one call at a time."""
-        return max(int(self.ray.cluster_resources().get("CPU", 0)), 1)
+        return max(int(self.ray_module.cluster_resources().get("CPU", 0)), 1)
 
     def get_memory_bytes(self) -> float:
         """Returns the bytes of memory that Ray reserves for workers, or infinity if Ray does not
         state them.
         """
-        return float(self.ray.cluster_resources().get("memory", math.inf))
+        return float(self.ray_module.cluster_resources().get("memory", math.inf))
 
     def run_parallel(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
@@ -197,16 +197,16 @@ class RayCluster:
 
         Raises exceptions of calls, and IncompleteError if the cluster loses a call repeatedly.
         """
-        errors = self.ray.exceptions
+        errors = self.ray_module.exceptions
         common, calls = _pack(function, list(arguments))
-        shared = self.ray.put(common)
-        remote = self.ray.remote(num_cpus=1, max_retries=3)(_run_call)
+        shared = self.ray_module.put(common)
+        remote = self.ray_module.remote(num_cpus=1, max_retries=3)(_run_call)
         waiting = (remote.remote(shared, call) for call in calls)
         running = list(islice(waiting, None if jobs >= self.count_workers() else jobs))
         try:
             while running:
-                (ready,), running = self.ray.wait(running)
-                yield self.ray.get(ready)
+                (ready,), running = self.ray_module.wait(running)
+                yield self.ray_module.get(ready)
                 running += islice(waiting, 1)
         except errors.RayTaskError as error:
             if isinstance(error.cause, AuditError):
@@ -216,7 +216,7 @@ class RayCluster:
             raise _make_lost_error(error) from error
         finally:
             for reference in running:
-                self.ray.cancel(reference)
+                self.ray_module.cancel(reference)
 
 
 def connect_cluster(backend: str, address: str | None) -> Cluster | None:

@@ -250,7 +250,7 @@ class _Queue:
         results = {task: result for task, result in stored.items() if result is not None}
         unfinished = [task for task in tasks if task not in results]
         parallel = tuple(task for task in unfinished if task.uses_all_workers)
-        return cls(tasks, results, audit.group_jobs(unfinished, workers), parallel)
+        return cls(tasks, results, audit.plan_timed_jobs(unfinished, workers), parallel)
 
 
 @dataclass(frozen=True)

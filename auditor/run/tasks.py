@@ -57,7 +57,7 @@ class Task:
         """Whether the task is a game (simulated experiment) whose runs occupy all workers, because
         it has many clients.
         """
-        return self.step in CANARY_GAMES and CANARY_GAMES[self.step].is_parallel
+        return self.step in CANARY_GAMES and CANARY_GAMES[self.step].has_many_users
 
     def __str__(self) -> str:
         return f"{self.target} {self.step}"
@@ -187,7 +187,7 @@ class Audit:
         Raises InputError for an unknown name, an invalid setting, unreadable data, or a training
         that needs more than ``memory`` bytes.
         """
-        notes = list_omissions(plan)
+        notes = list_audit_omissions(plan)
         for note in () if label else notes:
             logger.warning("%s", note)
         own = {system.name: system for system in systems}
@@ -206,7 +206,7 @@ class Audit:
             interactions = load_planned_data(plan)
         notes += interactions.notes
         interactions = map_arrays_to_files(interactions)
-        tried = [adapt_target(target, interactions) for target in untried]
+        tried = [adapt_with_notes(target, interactions) for target in untried]
         targets = {target.name: target for target, _ in tried}
         notes = (*notes, *(note for _, remarks in tried for note in remarks))
         notes += _make_quick_note(plan, list(targets.values()))
@@ -241,7 +241,7 @@ class Audit:
         """Lists all tasks in the order of the report: bounds and games on one message, then the
         attacks and utility of each system, then the other games (simulated experiments).
         """
-        single = [game for game in self.games if not CANARY_GAMES[game].is_parallel]
+        single = [game for game in self.games if not CANARY_GAMES[game].has_many_users]
         judged = [Task(target, step) for step in (BOUNDS, *single) for target in self.targets]
         steps = (*self.attacks, UTILITY) if LOCAL_NAME in self.plan.games else ()
         trained = [Task(target, step) for target in self.targets for step in steps]
@@ -251,7 +251,7 @@ class Audit:
         last = [Task(target, game) for target in self.targets for game in parallel]
         return (*judged, *trained, *last)
 
-    def group_jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
+    def plan_timed_jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
         """Groups ``tasks`` into jobs for single workers, in the order in which to start them;
         returns the estimated seconds of each job.
 
@@ -357,7 +357,7 @@ def make_game_inputs(
     )
 
 
-def adapt_target(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
+def adapt_with_notes(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
     """Lets a system adapt to ``interactions`` by a trial of its code; returns the system to audit,
     and notes.
 
@@ -375,7 +375,7 @@ def shorten_training(target: Target, plan: Plan) -> Target:
     return target.limit_rounds(MAX_QUICK_ROUNDS) if plan.quick else target
 
 
-def list_omissions(plan: Plan) -> tuple[str, ...]:
+def list_audit_omissions(plan: Plan) -> tuple[str, ...]:
     """Lists what an audit of ``plan`` omits, as sentences.
 
     The sentences are on plug-ins (components that other installed packages add) that do not load,
@@ -407,7 +407,7 @@ def _list_slow_attacks(plan: Plan) -> tuple[str, ...]:
     return tuple(
         name
         for name in plan.attacks or ()
-        if LOCAL_NAME in plan.games and getattr(FAMILIES["attacks"].load_class(name), "slow", False)
+        if LOCAL_NAME in plan.games and getattr(FAMILIES["attacks"].load_class(name), "is_slow", False)
     )
 
 

@@ -55,14 +55,14 @@ class NoiseKind:
     - ``symbol``: symbol of the amount of noise: z (multiplier of Gaussian noise), b (multiplier of
       Laplace noise) or epsilon (of randomized response).
     - ``valid_amounts``: range of the amounts of noise that a user may state.
-    - ``min_amount``, ``max_amount``: range in which ``account`` searches for the least amount.
+    - ``min_tried_amount``, ``max_tried_amount``: range in which ``account`` searches for the least amount.
     """
 
     name: str
     symbol: str
     valid_amounts: Range
-    min_amount: float
-    max_amount: float
+    min_tried_amount: float
+    max_tried_amount: float
 
 
 GAUSSIAN_NOISE = NoiseKind("gaussian", "z", Range("(0, inf)"), 1e-3, 1e6)
@@ -79,13 +79,13 @@ class Noise:
     - ``amount``: for Gaussian (Laplace) noise on a sum: standard deviation (scale), divided by the
       L2 (L1) norm of the largest contribution of one unit. For randomized response: pure epsilon of
       one report. None if the amount is to be computed.
-    - ``n_categories``: for randomized response, the number k of categories. The true category is
+    - ``n_answer_options``: for randomized response, the number k of categories. The true category is
       reported with probability e^eps / (e^eps + k - 1).
     """
 
     kind: NoiseKind
     amount: float | None
-    n_categories: int = 2
+    n_answer_options: int = 2
 
     @classmethod
     def parse(cls, kind: NoiseKind, stated: StatedNoise) -> Self:
@@ -125,7 +125,7 @@ class Noise:
         """
         assert self.amount is not None
         if self.kind is RANDOMIZED_RESPONSE:
-            k = self.n_categories
+            k = self.n_answer_options
             return RandomizedResponseDpEvent(k / (math.expm1(self.amount) + k), k)
         return (GaussianDpEvent if self.kind is GAUSSIAN_NOISE else LaplaceDpEvent)(self.amount)
 
@@ -149,8 +149,8 @@ class Noise:
         assert self.amount is not None
         if self.kind is LAPLACE_NOISE:
             return (max(math.exp(-1.0 / self.amount) / 2.0, _MIN_PROB),) * 2
-        one = 1.0 / (math.expm1(self.amount) + self.n_categories)
-        return (self.n_categories - 1.0) * one, one
+        one = 1.0 / (math.expm1(self.amount) + self.n_answer_options)
+        return (self.n_answer_options - 1.0) * one, one
 
 
 def _parse_values(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
@@ -219,7 +219,7 @@ class Deployment:
     unproved_reason: ClassVar[str] = ""
     sizes: ClassVar[Sizes] = Sizes()
 
-    def convert_to_users(self, interactions: int) -> tuple[Deployment, ...]:
+    def convert_unit_to_user(self, interactions: int) -> tuple[Deployment, ...]:
         """Returns a tuple with a copy of this system that protects whole users and has no claim.
 
         ``interactions``: maximum number of interactions of a user.
@@ -449,7 +449,7 @@ class AccountRequest:
                 "none. Use laplace or randomized_response, or leave out shuffle."
             )
         sampled = self.rate not in (None, 1.0) or self.sampling == "fixed"
-        if self.is_local and (sampled or self.adjacency is not None):
+        if self.has_local_randomizers and (sampled or self.adjacency is not None):
             raise InputError(
                 "Expected no rate, sampling or adjacency for local reports, got "
                 f"rate={self.rate}, sampling={self.sampling}, adjacency={self.adjacency}. Leave "
@@ -460,7 +460,7 @@ class AccountRequest:
                 f"Expected users if and only if sampling is fixed, got sampling={self.sampling} "
                 f"and users={self.users}. Give users for fixed sampling, otherwise leave it out."
             )
-        clipped = self.unit == Unit.INTERACTION and not self.is_local
+        clipped = self.unit == Unit.INTERACTION and not self.has_local_randomizers
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
                 "Expected interactions_per_user only with noise on sums and unit=interaction, got "
@@ -485,7 +485,7 @@ class AccountRequest:
         return next(given, None)
 
     @property
-    def is_local(self) -> bool:
+    def has_local_randomizers(self) -> bool:
         """Whether the data are protected by local randomizers, so that each report protects its
         user without further noise.
         """
@@ -505,7 +505,7 @@ class AccountRequest:
             return noise.kind.symbol
         if self.rounds is None:
             return "rounds"
-        drawn = self.rate is not None or self.is_local or self.event is not None
+        drawn = self.rate is not None or self.has_local_randomizers or self.event is not None
         return "" if drawn else "rate"
 
     def fill_missing(self, value: float) -> AccountRequest:
@@ -515,7 +515,7 @@ class AccountRequest:
         changed: dict[str, Any] = {self.missing_setting: value}
         noise = self.noise
         if noise is not None and noise.amount is None:
-            categories = f",k={noise.n_categories}" if noise.kind is RANDOMIZED_RESPONSE else ""
+            categories = f",k={noise.n_answer_options}" if noise.kind is RANDOMIZED_RESPONSE else ""
             changed = {noise.kind.name: f"{value!r}{categories}"}
         return replace(self, **changed)
 
@@ -529,7 +529,7 @@ class AccountRequest:
         """
         noise, one_round = self.noise, self._make_round_event()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)
-        if not self.is_local:
+        if not self.has_local_randomizers:
             fixed = SampledWithoutReplacementDpEvent in list_leaf_types(one_round)
             usual = Adjacency.REPLACE if fixed else Adjacency.ADD_REMOVE
             meant = usual if self.adjacency is None else Adjacency(self.adjacency)
@@ -548,7 +548,7 @@ class AccountRequest:
         )
         if self.interactions_per_user is None:
             return (deployment,)
-        return deployment, *deployment.convert_to_users(self.interactions_per_user)
+        return deployment, *deployment.convert_unit_to_user(self.interactions_per_user)
 
     def _make_round_event(self) -> DpEvent:
         noise, rate = self.noise, self.rate or 1.0
@@ -561,7 +561,7 @@ class AccountRequest:
                 f"target_epsilon to compute {noise.kind.symbol}."
             )
         if self.shuffle is not None:
-            binary = noise.kind is RANDOMIZED_RESPONSE and noise.n_categories == 2
+            binary = noise.kind is RANDOMIZED_RESPONSE and noise.n_answer_options == 2
             return ShuffledDpEvent(noise.local_epsilon, self.shuffle, binary)
         event = noise.make_event()
         if self.users is not None:

@@ -33,7 +33,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.writers.paragraph import NON_TERMINAL_WIDTH, wrap_paragraph
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
-from fedrec_auditor.targets.wrapped.client import convert_errors
+from fedrec_auditor.targets.wrapped.client import convert_to_input_error
 
 # Significant digits of noise and rates, rounded to the side that meets the target; three digits if
 # they are close enough.
@@ -79,7 +79,7 @@ def solve_setting(
         return _find_max(lambda m: keeps(m / users), users, "rate x users", target_epsilon) / users
     good, bad = 1e-9, 1.0
     if noise is not None and noise.amount is None:
-        good, bad = noise.kind.max_amount, noise.kind.min_amount
+        good, bad = noise.kind.max_tried_amount, noise.kind.min_tried_amount
         if noise.kind is RANDOMIZED_RESPONSE:
             good, bad = bad, good
     if keeps(bad) >= 0.0:
@@ -308,7 +308,7 @@ def _resolve(
                 f"Expected claimed_epsilon to take only the given settings {', '.join(settings)}, "
                 f"got its parameter {missing[0]}. Give the setting {missing[0]} too."
             )
-        with convert_errors("the accountant"):
+        with convert_to_input_error("the accountant"):
             claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})
         if not isinstance(claimed, numbers.Real):
             raise InputError(

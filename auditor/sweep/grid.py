@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.plan.members import (
     OBJECT_SEPARATOR,
     SettingValue,
     add_tuned_settings,
-    list_target_fields,
+    get_fields_and_aliases,
     merge_settings,
     parse_settings,
 )
@@ -38,7 +38,7 @@ from fedrec_auditor.reports.say import describe_assumptions, describe_confidence
 from fedrec_auditor.reports.say.metrics import ERROR_METRICS, has_protocol_breach
 
 # Name of the axis that multiplies the noise of every system with a noise setting.
-NOISE_AXIS = "privacy"
+PRIVACY_AXIS = "privacy"
 NOISE_FACTORS = ("0.0625", "0.25", "1", "4", "16")
 # Maximum number of trainings in a sweep, with all seeds and noiseless counterparts.
 MAX_SWEEP_TRAININGS = 10_000
@@ -50,7 +50,7 @@ Settings = dict[str, Any]
 class Axis:
     """A setting that a sweep (audits over a grid of settings) varies, with its values.
 
-    ``setting``: name of the setting, or "privacy" (``NOISE_AXIS``) for a factor on the noise.
+    ``setting``: name of the setting, or "privacy" (``PRIVACY_AXIS``) for a factor on the noise.
     ``values``: values of the setting, as texts.
     ``target``: name of the system; empty for all systems that have the setting.
     """
@@ -165,10 +165,10 @@ def make_variants(plan: Plan, axes: Sequence[Axis], n_seeds: int = 1) -> tuple[V
     for axis in axes:
         if not any(axis.name in variant.varied_settings for variant in grid):
             known = frozenset[str]().union(*map(_list_fields, plan.targets))
-            if axis.setting == NOISE_AXIS:
+            if axis.setting == PRIVACY_AXIS:
                 raise InputError(
                     f"Expected a system with a noise setting, got {', '.join(plan.targets)}. Leave "
-                    f"{NOISE_AXIS} out, or name another system."
+                    f"{PRIVACY_AXIS} out, or name another system."
                 )
             raise InputError(
                 f"Expected a setting of {', '.join(plan.targets)}, got {axis.name!r}. "
@@ -251,16 +251,16 @@ def _override_settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Se
     system.
     """
     given: Settings = dict(plan.settings.get(target, {}))
-    named = {field: value for field, value in fields.items() if field != NOISE_AXIS}
+    named = {field: value for field, value in fields.items() if field != PRIVACY_AXIS}
     texts = [f"{target}.{field}={value}" for field, value in named.items()]
     given = merge_settings(given, parse_settings(texts).get(target, {}))
     made = make_target(target, plan.model_copy(update={"settings": {target: given}}))
-    if NOISE_AXIS in fields:
-        factor, knob = parse_noise_factor(fields[NOISE_AXIS]), made.noise_setting
+    if PRIVACY_AXIS in fields:
+        factor, knob = parse_noise_factor(fields[PRIVACY_AXIS]), made.noise_setting
         if knob is None:
             raise InputError(
-                f"Expected a protection with a noise setting, to vary {NOISE_AXIS} of {target}, "
-                f"got {given}. Leave {NOISE_AXIS} out, or give another protection."
+                f"Expected a protection with a noise setting, to vary {PRIVACY_AXIS} of {target}, "
+                f"got {given}. Leave {PRIVACY_AXIS} out, or give another protection."
             )
         for place, value in knob.scale_noise(made, factor).items():
             part, _, field = place.rpartition(".")
@@ -279,7 +279,7 @@ def parse_noise_factor(text: str) -> float:
         factor = 0.0
     if not 0.0 < factor < float("inf"):
         raise InputError(
-            f"Expected {NOISE_AXIS} above 0, which multiplies the noise, got {text!r}. Give, for "
+            f"Expected {PRIVACY_AXIS} above 0, which multiplies the noise, got {text!r}. Give, for "
             "example, 4."
         )
     return factor
@@ -288,7 +288,7 @@ def parse_noise_factor(text: str) -> float:
 def _has_axis(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
     if axis.target not in ("", target):
         return False
-    if axis.setting == NOISE_AXIS:
+    if axis.setting == PRIVACY_AXIS:
         given = {target: plan.settings[target]} if target in plan.settings else {}
         made = make_target(target, plan.model_copy(update={"settings": given}))
         protects = "protection" in _list_fields(target) and any(
@@ -306,8 +306,8 @@ def _find_setting(target: str, axis: Axis) -> str:
     """Dotted name of the setting that an axis varies, with aliases resolved. Raises InputError if
     no such setting exists.
     """
-    if axis.setting == NOISE_AXIS:
-        return NOISE_AXIS
+    if axis.setting == PRIVACY_AXIS:
+        return PRIVACY_AXIS
     settings = parse_settings([f"{target}.{axis.setting}={axis.values[0]}"])[target]
     ((place, _),) = walk_leaves(settings)
     return place
@@ -316,7 +316,7 @@ def _find_setting(target: str, axis: Axis) -> str:
 def _list_fields(target: str) -> frozenset[str]:
     if OBJECT_SEPARATOR in target:
         return frozenset()
-    known, aliases = list_target_fields(target)
+    known, aliases = get_fields_and_aliases(target)
     return known | aliases.keys()
 
 
@@ -464,7 +464,7 @@ def _combine_values(
     )
 
 
-def make_ratio_rows(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepRow]:
+def make_utility_ratios(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepRow]:
     """Yields the utility of each training divided by the utility of the same system without noise,
     trained with the same seed.
 

@@ -20,14 +20,14 @@ from fedrec_auditor.auditor.plan.versions import get_versions
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import assemble_record, run_audits
-from fedrec_auditor.auditor.run.tasks import Audit, list_omissions
+from fedrec_auditor.auditor.run.tasks import Audit, list_audit_omissions
 from fedrec_auditor.auditor.run.trainings import CI_METHOD
 from fedrec_auditor.auditor.sweep.grid import (
     Axis,
     Variant,
     combine_rows,
-    make_ratio_rows,
     make_training_rows,
+    make_utility_ratios,
     make_variants,
     parse_axes,
 )
@@ -36,7 +36,7 @@ from fedrec_auditor.reports.record.frontier import NOT_RUN_SEPARATOR, VariantRow
 from fedrec_auditor.reports.record.record import Record, Sweep
 from fedrec_auditor.reports.record.rows import walk_leaves
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import get_numbers
+from fedrec_auditor.targets.settings import get_numeric_fields
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def run_sweep(
     if not isinstance(n_seeds, int) or not 1 <= n_seeds <= 1000:
         raise InputError(f"Expected 1 to 1,000 seeds, got seeds={n_seeds!r}. Give, for example, 3.")
     check_plan(plan, given=interactions is not None)
-    for note in list_omissions(plan):
+    for note in list_audit_omissions(plan):
         logger.warning("%s", note)
     # Names of attacks are not resolved here, because a quick audit leaves slow attacks out itself.
     plan = plan.model_copy(update={"targets": plan.resolve().targets})
@@ -237,7 +237,7 @@ class _SweepRunner:
             ),
             rows=tuple(rows),
             overall=tuple(combine_rows(rows, count, plan.confidence)),
-            relative=tuple(combine_rows([*make_ratio_rows(rows, grid)], count, plan.confidence)),
+            relative=tuple(combine_rows([*make_utility_ratios(rows, grid)], count, plan.confidence)),
             notes=_list_notes(plan, grid, records),
             errors=tuple(errors),
         )
@@ -294,7 +294,7 @@ def _describe_twin(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str
     if index is None or (twin := grid[index]).target == variant.target:
         return ""
     systems = (make_target(each.target, each.make_plan(plan, 0)) for each in (variant, twin))
-    own, twins = (dict(get_numbers(each)) for each in systems)
+    own, twins = (dict(get_numeric_fields(each)) for each in systems)
     differ = [
         f"{name} {twins[name]:g} instead of {own[name]:g}"
         for name in sorted(own.keys() & twins.keys())

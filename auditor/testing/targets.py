@@ -67,7 +67,7 @@ class TargetCase:
     """
 
     target: Target
-    progress: list[tuple[int, int]] = field(default_factory=list, init=False)
+    reported_progress: list[tuple[int, int]] = field(default_factory=list, init=False)
 
     @cached_property
     def short_target(self) -> Target:
@@ -84,7 +84,7 @@ class TargetCase:
         """Result of the shared training: its transcript (all messages) and its model."""
         rng = np.random.default_rng(0)
         data = self.interactions
-        return self.short_target.run(data, rng, lambda *step: self.progress.append(step))
+        return self.short_target.run(data, rng, lambda *step: self.reported_progress.append(step))
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -211,14 +211,14 @@ class TargetContract:
         must give different messages if the training uses the generator.
         """
         short = self.subject.short_target
-        transcript = get_view_bytes(self.subject.run, Vantage.SERVER)
+        transcript = dump_view_arrays(self.subject.run, Vantage.SERVER)
         rng = np.random.default_rng(0)
         before = rng.bit_generator.state
         run = short.run(make_interactions(), rng, compute=Machine(threads=2, memory=0))
-        again = get_view_bytes(run, Vantage.SERVER)
+        again = dump_view_arrays(run, Vantage.SERVER)
         assert transcript == again, "the same seed gave another transcript"
         if any(transcript) and rng.bit_generator.state != before:
-            other = get_view_bytes(train(short, make_interactions(), seed=1), Vantage.SERVER)
+            other = dump_view_arrays(train(short, make_interactions(), seed=1), Vantage.SERVER)
             assert transcript != other, "another seed gave the same transcript"
 
     def test_runs_do_not_change_their_input(self) -> None:
@@ -234,7 +234,7 @@ class TargetContract:
         Progress must be reported in order, and at least once per round. The public numbers of users
         and items, and the name of the algorithm, must be those of the training.
         """
-        transcript, steps = self.subject.run.transcript, self.subject.progress
+        transcript, steps = self.subject.run.transcript, self.subject.reported_progress
         public, total = transcript.public, len(steps)
         assert steps == [(n + 1, total) for n in range(total)], f"progress: {steps}"
         assert total >= max(1, len(transcript.rounds)), f"{total} steps were reported"
@@ -262,7 +262,7 @@ class TargetContract:
         """Checks that a change of one user's data changes no other user's first-round message."""
         self.subject.get_round_inputs(0)
         first = self.subject.rounds[0]
-        run = train(self.subject.short_target, change_user(make_interactions(), 4))
+        run = train(self.subject.short_target, change_all_user_data(make_interactions(), 4))
         second = run.transcript.rounds[0]
         np.testing.assert_array_equal(first.uploads.users, second.uploads.users)
         others = np.flatnonzero(first.uploads.users != 4)
@@ -285,7 +285,7 @@ class TargetContract:
         )
         run, other = self.subject.run, train(self.subject.short_target, planted)
         for where in Vantage:
-            assert get_view_bytes(run, where) == get_view_bytes(other, where), f"other at {where}"
+            assert dump_view_arrays(run, where) == dump_view_arrays(other, where), f"other at {where}"
 
 
 def measure_bound(target: Target, population: Population, pair: DesignedPair) -> Bound:
@@ -300,7 +300,7 @@ def measure_bound(target: Target, population: Population, pair: DesignedPair) ->
     game = LocalGame()
     setting = make_designed_setup(target, population, pair, np.random.default_rng(7))
     chunk = setting.chunk_size or game.chunk_size
-    draws = RunSampler(simulation=setting.simulation, store_key=game.name, chunk_size=chunk)
+    draws = RunSampler(simulation=setting.simulation, chunk_key=game.name, chunk_size=chunk)
     fitting, measuring = np.random.default_rng(7).spawn(2)
     worlds, _ = game.make_worlds(draws, setting, pair.scope, _N_UPLOADS, fitting)
     return AllThresholds().measure_bound(
@@ -358,7 +358,7 @@ def iter_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
             yield f"{part.name} {name}", table.to_dense(np.arange(len(table))) if is_sent else table
 
 
-def get_view_bytes(
+def dump_view_arrays(
     run: TrainingRun, vantage: Vantage
 ) -> list[dict[str, tuple[tuple[int, ...], bytes]]]:
     """Returns shape and bytes of every array that an adversary sees in a run.
@@ -380,7 +380,7 @@ def _iter_events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
         yield events[scopes[0]], scopes
 
 
-def change_user(interactions: Interactions, user: int) -> Interactions:
+def change_all_user_data(interactions: Interactions, user: int) -> Interactions:
     """Returns a copy of the data in which all ratings and attributes of one user are changed."""
     ratings = interactions.ratings.toarray()
     ratings[user] = np.where(ratings[user] > 0, 0.0, 4.5)

@@ -430,7 +430,7 @@ def _wrap_constructor(function: Callable[..., Any], eager: bool) -> Callable[...
     return make
 
 
-def make_replacements(eager: bool) -> dict[int, Any]:
+def get_replacement_by_id(eager: bool) -> dict[int, Any]:
     """Returns replacements for NumPy and Python functions that make numbers or arrays.
 
     The result maps the id of each function to its replacement, which accepts symbols (values that

@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, make_replacements
-from fedrec_auditor.auditor.tracing.generator import TracedGenerator, make_draw_replacements
+from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, get_replacement_by_id
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator, make_draw_by_function_id
 from fedrec_auditor.auditor.tracing.paths import ExecutionPath, NotTraced, PathTooRare, StateChanged
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
@@ -105,8 +105,8 @@ class CallGate(ABC):
 
     def __init__(self, rng: TracedGenerator) -> None:
         self.rng = rng
-        self.of_process = make_draw_replacements(rng)
-        self.makers = {eager: make_replacements(eager) for eager in (False, True)}
+        self.of_process = make_draw_by_function_id(rng)
+        self.makers = {eager: get_replacement_by_id(eager) for eager in (False, True)}
         self.reset(rng.path)
         self.special = known.list_special_functions()
         self.new_objects: dict[int, Any] = {}
@@ -168,7 +168,7 @@ class CallGate(ABC):
         self.new_objects[id(value)] = value
         return value
 
-    def is_new(self, value: Any) -> bool:
+    def has_created(self, value: Any) -> bool:
         """Whether the present run created ``value``, or the array of which ``value`` is a view."""
         while id(value) not in self.new_objects:
             base = value.base if type(value) in ARRAYS else None
@@ -179,7 +179,7 @@ class CallGate(ABC):
 
     def check_write(self, value: Any) -> None:
         """Raises NotTraced unless the present run of the traced code created ``value``."""
-        if not self.is_new(value):
+        if not self.has_created(value):
             self.refuse(
                 f"the code changes {_describe(value)} that this call did not create, which keeps "
                 "its value between calls, so that later outputs may depend on it"
@@ -190,7 +190,7 @@ class CallGate(ABC):
 
         Later changes can then be noticed. Objects that the present run created are not recorded.
         """
-        if type(value) in _MUTABLE and id(value) not in self.reads and not self.is_new(value):
+        if type(value) in _MUTABLE and id(value) not in self.reads and not self.has_created(value):
             self.reads[id(value)] = value, _read_content(value)
 
     def record_name_read(self, names: Any, name: str, owner: Any = None) -> None:
@@ -229,7 +229,7 @@ class CallGate(ABC):
         """
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
-            self.is_replayed = self.rng.any_size = False
+            self.is_replayed = self.rng.may_treat_int_as_real = False
         allowed = id(function) in known.ALLOWED_FUNCTIONS or id(function) in self.special
         if target is None and allowed:
             target = function
@@ -239,7 +239,7 @@ class CallGate(ABC):
         if target is None:
             self.refuse_call(name)
         size = known.RESULT_SIZE_RULES.get(id(function))
-        if function is known.NUMPY_RANDOM.get("default_rng") and args and args[0] is self.rng:
+        if function is known.NUMPY_RANDOM_BY_NAME.get("default_rng") and args and args[0] is self.rng:
             return self.rng
         if function is known.ARRAY_CONSTRUCTORS["asarray"]:
             return self._call_asarray(target, args, kwargs, name)
@@ -253,7 +253,7 @@ class CallGate(ABC):
         """
         result = self.call_compiled(target, args, kwargs, name)
         given = args[0] if args else None
-        if type(given) in ARRAYS and not self.is_new(given):
+        if type(given) in ARRAYS and not self.has_created(given):
             root = result
             while type(root) in ARRAYS:
                 self.new_objects.pop(id(root), None)
@@ -282,7 +282,7 @@ class CallGate(ABC):
         args = tuple(self._admit(value, name, arguments, orderless) for value in args)
         kwargs = {key: self._admit(v, name, arguments, orderless) for key, v in kwargs.items()}
         if size is not None:
-            self.check_length(self.run_code(lambda: size(*map(self.fix_value, args), **kwargs)))
+            self.refuse_too_long(self.run_code(lambda: size(*map(self.make_value_concrete, args), **kwargs)))
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")
@@ -294,7 +294,7 @@ class CallGate(ABC):
             self.refuse("the code converts an array to text, which depends on print options")
         shapes = [v.shape for v in args if type(v) in ARRAYS and v.ndim]
         if len(shapes) > 1 and type(function) in (np.ufunc, types.BuiltinFunctionType):
-            self.check_length(math.prod(map(max, itertools.zip_longest(
+            self.refuse_too_long(math.prod(map(max, itertools.zip_longest(
                 *(shape[::-1] for shape in shapes), fillvalue=1))))  # fmt: skip
         if kwargs.get("copy", True) is not True or kwargs.get("overwrite_input"):
             self.refuse(f"the code calls {name} with an option that lets it change its arguments")
@@ -334,7 +334,7 @@ class CallGate(ABC):
     def _admit(self, value: Any, name: str, arguments: dict[int, Any], orderless: bool) -> Any:
         kind = self.get_safe_class(value)
         if kind is range:
-            self.check_length(len(value))
+            self.refuse_too_long(len(value))
         if kind in ATOMIC_TYPES:
             return value
         if kind is TracedIterator:
@@ -346,9 +346,9 @@ class CallGate(ABC):
         arguments[id(value)] = value
         self.record_content(value)
         if kind in _SERIES or kind in DICT_VIEW_TYPES or kind in DICTS:
-            self.check_length(len(value))
+            self.refuse_too_long(len(value))
             if kind in SET_TYPES and not orderless:
-                self.check_set_order(value)
+                self.check_set_order_stable(value)
             entries = itertools.chain.from_iterable(value.items()) if kind in DICTS else value
             for entry in entries:
                 if type(entry) is TracedIterator:
@@ -371,7 +371,7 @@ class CallGate(ABC):
             self.refuse(f"the code uses {_describe(value)} in {name}, which may run untraced code")
         return value
 
-    def check_set_order(self, value: Any) -> None:
+    def check_set_order_stable(self, value: Any) -> None:
         """Raises NotTraced for a set whose iteration order may differ between runs.
 
         The order must depend on the values of the entries alone.
@@ -382,14 +382,14 @@ class CallGate(ABC):
     def _check_array(self, value: Any) -> None:
         if value.dtype.hasobject:
             self.refuse("the code uses an array of objects")
-        self.check_length(value.size)
+        self.refuse_too_long(value.size)
         root = value
         while type(root.base) is np.ndarray:
             root = root.base
         if type(root.base) not in (type(None), bytes, TracedArray):
             self.refuse(f"the code uses an array in the memory of {_describe(root.base)}")
 
-    def check_length(self, length: int) -> None:
+    def refuse_too_long(self, length: int) -> None:
         """Raises NotTraced if a container or array of ``length`` entries is too large (over 2^22).
 
         Work on the entries is counted as steps of the tracing interpreter.
@@ -446,10 +446,10 @@ class CallGate(ABC):
         needs plain arrays.
         """
         if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
-            return type(value)(map(self.fix_value, value))
-        return self.fix_value(value) if type(value) in _OPEN_ARRAYS else value
+            return type(value)(map(self.make_value_concrete, value))
+        return self.make_value_concrete(value) if type(value) in _OPEN_ARRAYS else value
 
-    def fix_value(self, value: Any) -> Any:
+    def make_value_concrete(self, value: Any) -> Any:
         """Returns the constant that ``value`` has on the present execution path.
 
         The path fixes the random draws on which the value depends.

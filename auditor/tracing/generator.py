@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.tracing import affine_noise, known, paths
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, to_fraction
 from fedrec_auditor.auditor.tracing.arrays import TracedArray, to_object_array
 from fedrec_auditor.auditor.tracing.paths import ExecutionPath, FiniteDraw, NotTraced, RealDraw
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values, fix_symbol
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values, make_symbol_concrete
 
 # Maximum number of values of one discrete draw.
 _MAX_VALUES = 1 << 12
@@ -38,13 +38,13 @@ class TracedGenerator(np.random.Generator):
     A draw returns a symbol (a value that depends on random draws). In a replay, which repeats a run
     with given values of the draws, a draw returns a number.
 
-    ``any_size``: whether an integer with more than 2^40 possible values is treated as a real
+    ``may_treat_int_as_real``: whether an integer with more than 2^40 possible values is treated as a real
         number; if false, it may only be used as a seed. Only the mechanisms of this package may
         treat integers as reals: their claims allow for the rounding, and their exact samplers draw
         again if two draws are equal.
     """
 
-    any_size = True
+    may_treat_int_as_real = True
 
     def __init__(self, path: ExecutionPath) -> None:
         super().__init__(np.random.PCG64(0))
@@ -120,7 +120,7 @@ class TracedGenerator(np.random.Generator):
         if many <= 0:
             raise ValueError("low >= high")
         if many > _MAX_INT:
-            name = "integers()" if self.any_size else affine_noise.SEED_DRAW_NAME
+            name = "integers()" if self.may_treat_int_as_real else affine_noise.SEED_DRAW_NAME
             return self.draw_scaled("uniform", first, many, size, name)
         if many > _MAX_VALUES:
             source = partial(RealDraw, name, "integers", 0.0, many)
@@ -226,8 +226,8 @@ class TracedGenerator(np.random.Generator):
             return
         values = a.list_values() if isinstance(a, Symbol) else []
         noise = values[0][1] if len(values) == 1 else None
-        if isinstance(noise, AffineNoise) and noise.function is math.floor:
-            noise = noise.inner_noise
+        if isinstance(noise, AffineNoise) and noise.log_or_floor is math.floor:
+            noise = noise.function_input
         source = noise.source if isinstance(noise, AffineNoise) else None
         if isinstance(noise, AffineNoise) and source is not None:
             many = source.n_values or (source.family == "uniform") * noise.coefficient
@@ -256,7 +256,7 @@ class TracedGenerator(np.random.Generator):
         ``name``: text of the drawing call, for reports.
         ``shares``: probability of each index.
         """
-        return int(fix_symbol(self._draw_finite(name, tuple(range(len(shares))), tuple(shares))))
+        return int(make_symbol_concrete(self._draw_finite(name, tuple(range(len(shares))), tuple(shares))))
 
     def draw_distinct_indices(self, shares: Sequence[Fraction], count: int) -> list[int]:
         """Draws ``count`` distinct indices one after another, without replacement.
@@ -278,7 +278,7 @@ class TracedGenerator(np.random.Generator):
         return self.draw_distinct_indices(_equal_masses(many), many) if many else []
 
     def _record(self, source: RealDraw) -> Any:
-        value = self.path.record_draw(source)
+        value = self.path.replay_or_record_draw(source)
         if value is not None:
             return np.int64(value) if source.is_integer else value
         return Symbol(self.path, [({source: source.domain}, AffineNoise(source))])
@@ -292,7 +292,7 @@ class TracedGenerator(np.random.Generator):
         if len(values) > _MAX_VALUES:
             raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} possible values")
         source = FiniteDraw(name, values, masses)
-        value = self.path.record_draw(source)
+        value = self.path.replay_or_record_draw(source)
         if value is not None:
             return value
         possible = source.support_mask
@@ -476,15 +476,15 @@ def _replace_python_random(rng: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-def make_draw_replacements(rng: TracedGenerator) -> dict[int, Any]:
+def make_draw_by_function_id(rng: TracedGenerator) -> dict[int, Any]:
     """Returns replacements for the global random functions of NumPy and Python.
 
     The result maps the id of each function to its replacement, which draws from ``rng``. The
     replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
-        ("numpy.random", known.NUMPY_RANDOM, _replace_numpy_random(rng)),
-        ("random", known.PYTHON_RANDOM, _replace_python_random(rng)),
+        ("numpy.random", known.NUMPY_RANDOM_BY_NAME, _replace_numpy_random(rng)),
+        ("random", known.RANDOM_FUNCTION_BY_NAME, _replace_python_random(rng)),
     ]
     return {
         id(function): modelled.get(name) or _make_refusal(f"{module}.{name}")

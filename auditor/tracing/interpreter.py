@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.tracing.gate import DICTS, SYMBOLIC_TYPES, TracedErr
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import ALLOWED_METACLASSES, NativeMethod, PartialCall
 from fedrec_auditor.auditor.tracing.operations import Operand, OperationTracer
-from fedrec_auditor.auditor.tracing.rewriting import INTERPRETER_KEY, get_running_file, rewrite_code
+from fedrec_auditor.auditor.tracing.rewriting import INTERPRETER_VAR, get_running_file, rewrite_code
 from fedrec_auditor.targets.mechanisms import base
 from fedrec_auditor.targets.wrapped.client import restore_random_state
 
@@ -106,7 +106,7 @@ class CallTracer(OperationTracer):
         These are the interpreter itself, and the names of ``module`` for reading.
         """
         if id(module) not in self.modules:
-            scope: dict[str, Any] = {"__builtins__": _Names(self, module), INTERPRETER_KEY: self}
+            scope: dict[str, Any] = {"__builtins__": _Names(self, module), INTERPRETER_VAR: self}
             self.modules[id(module)] = scope
             self.scopes[id(scope)] = scope
         return self.modules[id(module)]
@@ -155,7 +155,7 @@ class CallTracer(OperationTracer):
             while trace.tb_next is not None:
                 trace = trace.tb_next
             frame = trace.tb_frame
-            if frame.f_code is CallTracer._interpret.__code__ or INTERPRETER_KEY in frame.f_globals:
+            if frame.f_code is CallTracer._interpret.__code__ or INTERPRETER_VAR in frame.f_globals:
                 raise TracedError(error) from None
             raise
         finally:
@@ -172,7 +172,7 @@ class CallTracer(OperationTracer):
             dtypes = [*args[1:2], kwargs.get("dtype")] if name in _SINGLE else []
             if any(dtype is not None and dtype not in (float, np.float64) for dtype in dtypes):
                 self.refuse(f"the code calls {name} for numbers of less than double precision")
-            value.any_size = get_running_file().startswith(_MECHANISMS)
+            value.may_treat_int_as_real = get_running_file().startswith(_MECHANISMS)
             return self.call_compiled(getattr(value, name), args, kwargs, f"Generator.{name}")
         if known.is_mutating(np.ndarray if kind is TracedArray else kind, name):
             self.check_write(value)
@@ -208,7 +208,7 @@ class CallTracer(OperationTracer):
         if kind in DICTS and args:
             self.check_key_lookup(value, args[0])
         elif kind is list and name in ("insert", "pop") and args:
-            args = (self.fix_value(self.check_input(args[0], "an index")), *args[1:])
+            args = (self.make_value_concrete(self.check_input(args[0], "an index")), *args[1:])
         result = self.run_code(lambda: getattr(value, name)(*args))
         return self.mark_new(result) if name == "copy" else result
 

@@ -102,7 +102,7 @@ _MODULES: dict[Any, str] = {
     # Numbers that are computed from their operands.
     fractions: "Fraction",
     # Functions of this package that compute rates with 60 decimal digits, in a separate context.
-    bases: "compute_flip_rate compute_noise_probability round_up check_epsilon_range",
+    bases: "compute_flip_rate compute_input_ignore_prob round_up check_epsilon_range",
 }
 _CLASSES: tuple[Any, ...] = (
     int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, object, type,
@@ -154,12 +154,12 @@ WRITING_FUNCTIONS = {
               heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
 # Global random functions, as they were at import, which ``generator`` replaces.
-NUMPY_RANDOM = {
+NUMPY_RANDOM_BY_NAME = {
     name: f
     for name, f in vars(np.random).items()
     if name[0].islower() and callable(f) and type(f) is not types.FunctionType
 }
-PYTHON_RANDOM = {
+RANDOM_FUNCTION_BY_NAME = {
     name: f
     for name, f in vars(random).items()
     if name[0].islower() and type(f) in (types.MethodType, types.BuiltinMethodType)

@@ -82,7 +82,7 @@ class SuperProxy:
     """
 
     owner: type
-    value: Any
+    receiver: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,8 @@ class ObjectReader(CallGate):
             return self.get_attribute(self.mark_new(value.to_concrete()), name)
         if kind is TracedGenerator:
             self.refuse(f"tracing does not support Generator.{name}")
-        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM:
-            return known.NUMPY_RANDOM[name]
+        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM_BY_NAME:
+            return known.NUMPY_RANDOM_BY_NAME[name]
         array = kind is TracedArray or issubclass(kind, np.dtype)
         allowed = known.ALLOWED_ATTRS.get(np.ndarray if array else kind)
         if allowed is not None:
@@ -178,7 +178,7 @@ class ObjectReader(CallGate):
         if kind is np.ufunc:
             known_one = id(value) in known.ALLOWED_FUNCTIONS or id(value) in self.special
             return known_one and name in ("reduce", "accumulate", "outer")
-        own = kind is np.random.Generator and self.is_new(value)
+        own = kind is np.random.Generator and self.has_created(value)
         return name in _DRAWS and (own or kind is TracedGenerator)
 
     def _read_name(self, names: dict[str, Any], name: str, owner: str) -> Any:
@@ -239,7 +239,7 @@ class ObjectReader(CallGate):
             pieces = value.list_values() if kind is Symbol else ()
             if not pieces or any(type(piece) is AffineNoise for _, piece in pieces):
                 self.refuse("the code reads the type of a random draw")
-            return self.fix_value(apply_to_values(type, value))
+            return self.make_value_concrete(apply_to_values(type, value))
         kind = _STANDS_FOR.get(kind, kind)
         getter = self.look_up(kind, "__getattribute__")
         if kind not in known.ALLOWED_ATTRS and (
@@ -281,7 +281,7 @@ class ObjectReader(CallGate):
         if member is _ARGS:
             return value.args
         if name in own and (member is MISSING or self.look_up(type(member), "__set__") is MISSING):
-            if not self.is_new(value):
+            if not self.has_created(value):
                 self.record_name_read(own, name)
             return own[name]
         hook = self.look_up(kind, "__getattr__")
@@ -309,13 +309,13 @@ class ObjectReader(CallGate):
             return self.call(member.fget, (value,), {})
         if has_value and how is functools.cached_property:
             result = self.call_cached(member.func, (value,), {})
-            if self.is_new(value):
+            if self.has_created(value):
                 self.get_attributes(value)[name] = result
             return result
         if has_value and how is types.MemberDescriptorType:
             names = _Slot(member, value)
             member = self.run_code(lambda: names[name])
-            if not self.is_new(value):
+            if not self.has_created(value):
                 self.record_name_read(names, name, value)
         elif has_value and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
@@ -356,8 +356,8 @@ class ObjectReader(CallGate):
         return self._bind(self.look_up(kind, name), kind, name)
 
     def _read_super(self, value: SuperProxy, name: str) -> Any:
-        kind = value.value if isinstance(value.value, type) else type(value.value)
-        return self._bind(self.look_up(kind, name, after=value.owner), kind, name, value.value)
+        kind = value.receiver if isinstance(value.receiver, type) else type(value.receiver)
+        return self._bind(self.look_up(kind, name, after=value.owner), kind, name, value.receiver)
 
     def find_method(self, value: Any, name: str) -> Callable[..., Any] | None:
         """Returns a special method, such as ``__len__``, of an object whose class is written in
@@ -408,7 +408,7 @@ class ObjectBuilder(ObjectReader):
         plain = python and hook is object.__setattr__ and self.look_up(kind, name) is MISSING
         if plain and self.get_attributes(value).get(name) is new:
             return  # the attribute has this value already
-        if not python or not self.is_new(value):
+        if not python or not self.has_created(value):
             self.refuse(
                 f"the code changes attribute {name} of an object that this call did not create, "
                 "which keeps its value between calls, so that later outputs may depend on it"

@@ -99,10 +99,10 @@ class OperationTracer(objects.ObjectBuilder):
         if name == "mul":
             for value, many in ((a, b), (b, a)):
                 if type(value) in (list, tuple, str, bytes) and type(many) in (int, bool):
-                    self.check_length(len(value) * max(int(many), 0))
+                    self.refuse_too_long(len(value) * max(int(many), 0))
         joined = name == "add" and kind_a is kind_b
         if joined and kind_a in (list, tuple, str, bytes):
-            self.check_length(len(a) + len(b))
+            self.refuse_too_long(len(a) + len(b))
         if kind_a in (list, tuple) and (joined or (name == "mul" and kind_b in _FAST)):
             result = self.run_code(lambda: action(a, b))
             return self.mark_new(result) if kind_a is list else result
@@ -239,7 +239,7 @@ class OperationTracer(objects.ObjectBuilder):
             self.check_input(index, "an index")
             if type(index) is slice:
                 value = list(self.iterate(value))
-            index = self.fix_value(index)
+            index = self.make_value_concrete(index)
         else:
             self.call_compiled(operator.setitem, (owner, index, value), {}, "[]=")
             return
@@ -328,7 +328,7 @@ class OperationTracer(objects.ObjectBuilder):
         if kind in CONTAINER_TYPES or kind in gate.DICT_VIEW_TYPES or kind in SET_TYPES:
             self.record_content(value)
             if kind in SET_TYPES:
-                self.check_set_order(value)
+                self.check_set_order_stable(value)
             return self.charge_steps(value)
         if kind in (Symbol, MaskedEntries):
             return self._iter_entries(value.to_concrete())
@@ -398,7 +398,7 @@ class OperationTracer(objects.ObjectBuilder):
             self.refuse(f"tracing does not support a condition of the type {kind.__name__}")
         return True
 
-    def choose(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
+    def run_if_else(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
         """Returns the value of ``body() if test else orelse()`` in traced code.
 
         ``read()`` returns the values that ``body`` and ``orelse`` read. If these are numbers or

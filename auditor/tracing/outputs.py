@@ -246,7 +246,7 @@ def _read_form(output: Any, leaves: list[tuple[str, bool]]) -> Hashable:
     return "value"
 
 
-def check_forms(
+def check_output_forms(
     inputs: Sequence[FormsByPartKey], names: Sequence[str], delta: float
 ) -> CheckResult | None:
     """Returns a failed check if types, shapes or signs of zero reveal the input; None otherwise.

@@ -85,7 +85,7 @@ class FiniteDraw:
         """
         return any(self.values[k] is value for k in _list_bits(cell))
 
-    def is_same(self, other: Any) -> bool:
+    def has_same_law(self, other: Any) -> bool:
         """Whether ``other`` is a draw with the same name and the same distribution."""
         return (
             isinstance(other, FiniteDraw)
@@ -104,13 +104,13 @@ class RealDraw:
     - ``name``: the call that draws, as reports show it.
     - ``family``: "uniform" on [0, 1], "laplace", "exponential", "normal", "geometric" (1, 2, ...),
       "two-sided geometric", or "integers" (0, ..., ``n_values`` - 1, each equally likely).
-    - ``decay_rate``: decay rate of the geometric families; P(k) is proportional to e^(-rate |k|).
+    - ``geometric_rate``: decay rate of the geometric families; P(k) is proportional to e^(-rate |k|).
     - ``n_values``: number of values of "integers"; 0 for every other family.
     """
 
     name: str
     family: str
-    decay_rate: float = 0.0
+    geometric_rate: float = 0.0
     n_values: int = 0
 
     @property
@@ -170,7 +170,7 @@ class RealDraw:
             if high < 1:
                 low, high = -high, -low
             first, beyond = math.ceil(low), math.inf if math.isinf(high) else math.ceil(high)
-            rate = self.decay_rate
+            rate = self.geometric_rate
             if self.family != "geometric":
                 tail = math.exp(-rate * first) * -math.expm1(-rate * (beyond - first))
                 return tail / (1.0 + math.exp(-rate))
@@ -207,7 +207,7 @@ class RealDraw:
             )
             return self.sample_value(((low, 0),) if share < left else ((0, high),), rng)
         sign, near, far = (-1.0, -b, -a) if b <= 0.0 else (1.0, a, b)
-        rate = self.decay_rate if self.is_integer else 1.0
+        rate = self.geometric_rate if self.is_integer else 1.0
         if self.is_integer:
             near, far = math.ceil(near), far if math.isinf(far) else math.ceil(far)
         value = near - math.log1p(share * math.expm1(-rate * (far - near))) / rate
@@ -217,11 +217,11 @@ class RealDraw:
         """Whether ``cell``, a tuple of intervals, contains the number ``value``."""
         return any(float(low) <= value <= float(high) for low, high in cell)
 
-    def is_same(self, other: Any) -> bool:
+    def has_same_law(self, other: Any) -> bool:
         """Whether ``other`` is a draw from the same distribution."""
-        law = self.family, self.decay_rate, self.n_values
+        law = self.family, self.geometric_rate, self.n_values
         same_type = isinstance(other, RealDraw)
-        return same_type and law == (other.family, other.decay_rate, other.n_values)
+        return same_type and law == (other.family, other.geometric_rate, other.n_values)
 
 
 Draw = FiniteDraw | RealDraw
@@ -349,7 +349,7 @@ class ExecutionPath:
         self.has_strayed = False
         self._share, self._decided = 1.0, 0
 
-    def record_draw(self, source: Draw) -> Any:
+    def replay_or_record_draw(self, source: Draw) -> Any:
         """Records the random draw ``source``; returns its value in a replay, otherwise None.
 
         A replay repeats a run with given values of the draws. Raises NotTraced if there are too
@@ -362,7 +362,7 @@ class ExecutionPath:
         self.sources.append(source)
         if self._expected is None or self.values is None:
             return None
-        if place >= len(self._expected) or not source.is_same(self._expected[place]):
+        if place >= len(self._expected) or not source.has_same_law(self._expected[place]):
             self.has_strayed = True
             raise NotTraced(_CHANGED)
         return self.values[place]
@@ -384,13 +384,13 @@ class ExecutionPath:
         self._decided += 1
         return taken
 
-    def fix_draw(self, source: RealDraw) -> None:
+    def choose_draw_value(self, source: RealDraw) -> None:
         """Makes this path take one value of the geometric draw ``source``; other paths take the
         other values.
 
         Values rarer than 2^-100 are left out. Raises NotTraced if there are too many values.
         """
-        half, last = Fraction(1, 2), math.ceil(-math.log(MIN_PATH_PROB) / source.decay_rate) + 1
+        half, last = Fraction(1, 2), math.ceil(-math.log(MIN_PATH_PROB) / source.geometric_rate) + 1
         if last > MAX_PATHS:
             raise NotTraced(f"the code adds two noises, one with more than {MAX_PATHS:,} values")
         ends = [-math.inf, *(k + half for k in range(-last - 1, last + 1)), math.inf]

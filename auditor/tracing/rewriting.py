@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.tracing import equivalents
 from fedrec_auditor.auditor.tracing.syntax import FUTURE_FLAGS, find_syntax
 
 # Global name of the interpreter in rewritten code; no source code can contain this name.
-INTERPRETER_KEY = "<run>"
+INTERPRETER_VAR = "<run>"
 # Prefix of the file name, so that debuggers and coverage tools ignore rewritten code.
 _MARK = "<rewritten> "
 # Name of each operator's special method, by the name of its class in ``ast``.
@@ -66,7 +66,7 @@ def _op(name: str, *arguments: Any) -> ast.Call:
     Arguments that are not syntax nodes become constants.
     """
     nodes: list[Any] = [a if isinstance(a, ast.AST) else ast.Constant(a) for a in arguments]
-    return ast.Call(ast.Attribute(_load(INTERPRETER_KEY), name, ast.Load()), nodes, [])
+    return ast.Call(ast.Attribute(_load(INTERPRETER_VAR), name, ast.Load()), nodes, [])
 
 
 def _pack(nodes: list[Any]) -> ast.Tuple:
@@ -362,7 +362,7 @@ class _Rewriter(ast.NodeTransformer):
             kinds = [] if handler.type is None else [self.visit(handler.type)]
             test = _op("can_catch", error, *kinds)
             last = [ast.If(test, body + self._visit_block(handler.body), last)]
-        kind = ast.Attribute(_load(INTERPRETER_KEY), "exception_class", ast.Load())
+        kind = ast.Attribute(_load(INTERPRETER_VAR), "exception_class", ast.Load())
         handlers = [ast.ExceptHandler(kind, _THROWN, last)] if node.handlers else []
         whole = ast.Try(self._visit_block(node.body), handlers, self._visit_block(node.orelse), [])
         if not node.finalbody:
@@ -543,7 +543,7 @@ class _Rewriter(ast.NodeTransformer):
         if not all(isinstance(part, _ARITHMETIC) for part in parts):
             return ast.IfExp(self._make_test(node.test), body, orelse)
         read: list[Any] = [p for p in parts if isinstance(p, ast.Name | ast.Constant)]
-        return _op("choose", self.visit(node.test), *map(_defer, (_pack(read), body, orelse)))
+        return _op("run_if_else", self.visit(node.test), *map(_defer, (_pack(read), body, orelse)))
 
     def visit_List(self, node: ast.List) -> Any:
         """Rewrites ``[a, b]`` so that the tracing interpreter marks the list as created by the
@@ -578,7 +578,7 @@ def get_running_file() -> str:
     The result is "" if no rewritten code is running.
     """
     frame: Any = sys._getframe()
-    while frame is not None and INTERPRETER_KEY not in frame.f_globals:
+    while frame is not None and INTERPRETER_VAR not in frame.f_globals:
         frame = frame.f_back
     return "" if frame is None else frame.f_code.co_filename.removeprefix(_MARK)
 
@@ -593,7 +593,7 @@ def locate_error(error: BaseException) -> str:
     while trace is not None:
         frame = trace.tb_frame
         name = frame.f_code.co_filename.removeprefix(_MARK)
-        if INTERPRETER_KEY in frame.f_globals and name != equivalents.__file__:
+        if INTERPRETER_VAR in frame.f_globals and name != equivalents.__file__:
             file, line = name, trace.tb_lineno
         trace = trace.tb_next
     code = linecache.getline(file, line).strip()

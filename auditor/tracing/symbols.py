@@ -136,14 +136,14 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
     together = combine_values(arguments, _MAX_PIECES)
     path.budget.spend(_STEPS * (1 + len(together) if together else _MAX_PIECES))
     if together is None:
-        return apply_to_values(function, *(fix_symbol(argument) for argument in arguments))
+        return apply_to_values(function, *(make_symbol_concrete(argument) for argument in arguments))
     results: list[ConditionalValue] = []
     for cells, values in together:
         if any(isinstance(value, AffineNoise) for value in values):
             try:
                 results += apply_to_noise(path, function, cells, values)
             except UnfixedDrawError as noise:
-                path.fix_draw(noise.source)
+                path.choose_draw_value(noise.source)
                 return apply_to_values(function, *arguments)
             continue
         try:
@@ -151,7 +151,7 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
         except (NotTraced, PathTooRare):
             raise
         except Exception:  # the function fails for this value, so that the path fixes a value
-            return function(*(fix_symbol(argument) for argument in arguments))
+            return function(*(make_symbol_concrete(argument) for argument in arguments))
     merged = _merge(results)
     symbol = Symbol(path, merged)
     if len(merged) == 1 and not isinstance(merged[0][1], AffineNoise):
@@ -184,7 +184,7 @@ def combine_values(arguments: Iterable[Any], max_size: int) -> list[ConditionalT
     return together
 
 
-def fix_symbol(value: Any) -> Any:
+def make_symbol_concrete(value: Any) -> Any:
     """Returns one possible value of a symbol (a value that depends on random draws), after fixing
     it.
 

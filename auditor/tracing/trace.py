@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.tracing.outputs import FormsByPartKey, check_forms, make_form_key
+from fedrec_auditor.auditor.tracing.outputs import FormsByPartKey, check_output_forms, make_form_key
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.proof import prove_bound
 from fedrec_auditor.auditor.tracing.run import SingleOutputRandomizer, trace_paths
@@ -42,7 +42,7 @@ class Trace:
     dists: Sequence[TracedDist]
     names: Sequence[str] = ()
     is_replayed: bool = True
-    forms: Sequence[FormsByPartKey] = ()
+    output_forms: Sequence[FormsByPartKey] = ()
 
     @classmethod
     def from_function(
@@ -68,7 +68,7 @@ class Trace:
             raise
         except Exception as error:  # an error of the auditor
             raise NotTraced(f"tracing failed with {type(error).__name__}: {error}") from error
-        kept = not randomizer.is_flattened and len({make_form_key(value) for value in inputs}) == 1
+        kept = not randomizer.has_flattened_outputs and len({make_form_key(value) for value in inputs}) == 1
         forms = [each.output_forms for each in ran] if kept else ()
         return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 
@@ -85,27 +85,27 @@ class Trace:
         except Exception as error:  # numbers out of range
             raise NotTraced(f"comparing the output distributions failed: {error}") from error
 
-    def check_forms(self, delta: float) -> CheckResult | None:
+    def check_output_forms(self, delta: float) -> CheckResult | None:
         """Returns a failed check if types, shapes or signs of zero of outputs reveal the input;
         otherwise None.
 
         ``delta``: delta of the privacy bound.
         """
-        return check_forms(self.forms, self._names, delta)
+        return check_output_forms(self.output_forms, self._names, delta)
 
     @property
     def _names(self) -> Sequence[str]:
         return self.names or [format_value(value) for value in self.inputs]
 
     @property
-    def atoms(self) -> list[float]:
+    def atom_values(self) -> list[float]:
         """Numbers that have a positive probability as the output, although the output has a density
         elsewhere; sorted.
 
         The probability is positive under at least one of the inputs. The list is empty if no output
         distribution has a density.
         """
-        return sorted({number for dist in self.dists for number in dist.atoms})
+        return sorted({number for dist in self.dists for number in dist.atom_values})
 
     def log_prob(self, output: Any, value: Any) -> Any:
         """Returns the log-probability or log-density of ``output`` for the input ``value``.
@@ -192,7 +192,7 @@ def prove_epsilon(
     try:
         size = sampler.takes_size
         trace = Trace.from_function(sampler.randomizer, inputs, takes_size=size, names=names)
-        bound, forms = trace.compute_bound(delta, stop_at), trace.check_forms(delta)
+        bound, forms = trace.compute_bound(delta, stop_at), trace.check_output_forms(delta)
         if sampler.takes_size:
             bound = replace(bound, source=f"{bound.source}, size=1")
     except NotTraced as refusal:
@@ -204,7 +204,7 @@ def prove_epsilon(
             sampler=sampler,
             log_prob_function=trace.log_prob,
             batch_log_prob_function=trace.log_probs,
-            atom_values=trace.atoms,
+            atom_values=trace.atom_values,
         )
         dist = dist.with_encoding(chosen, entropy)
         real, samples = limit_draws(dist.sampler, max(_MIN_DRAWS, _DRAWS // len(chosen)))

@@ -23,15 +23,15 @@ from fedrec_auditor.auditor.tracing.paths import Draw, Probability
 from fedrec_auditor.auditor.tracing.run import AllPaths, PathResult
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
-    DENSITY_SLOT,
-    MAX_KEYS,
+    DENSITY_PLACEHOLDER,
+    MAX_OUTCOMES,
     MassTable,
     OutputKey,
     OutputMass,
     add_entry,
     check_rounding_ties,
+    collect_output_atoms,
     combine_tables,
-    find_atoms,
     get_log_probs,
     list_numbers_at,
     make_joint_table,
@@ -63,8 +63,8 @@ class TagOutputs:
 
     probability: Probability
     cells: ValuesByDraw
-    tables: dict[tuple[int, ...], MassTable]
-    atoms: dict[tuple[int, ...], MassTable] = field(default_factory=dict)
+    tables_by_positions: dict[tuple[int, ...], MassTable]
+    atoms_by_positions: dict[tuple[int, ...], MassTable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ class TracedDist:
     A tag is the structure of an output with its fixed values.
 
     - ``tag_outputs``: the distribution of the outputs of each tag.
-    - ``fixed_positions``: for each structure, the positions of the values that belong to the tag.
+    - ``tag_positions``: for each structure, the positions of the values that belong to the tag.
     - ``n_paths``: number of execution paths that were followed to their end.
     - ``n_untraced_paths``: number of execution paths that were too rare to follow.
     """
 
     tag_outputs: dict[OutputTag, TagOutputs]
-    fixed_positions: dict[Hashable, tuple[int, ...]]
+    tag_positions: dict[Hashable, tuple[int, ...]]
     n_paths: int
     n_untraced_paths: int = 0
 
@@ -89,7 +89,7 @@ class TracedDist:
         """Whether some outputs were left out because their probabilities are below the range of
         doubles.
         """
-        tables = (table for group in self.tag_outputs.values() for table in group.tables.values())
+        tables = (table for group in self.tag_outputs.values() for table in group.tables_by_positions.values())
         return any(entry.has_underflow for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
@@ -119,7 +119,7 @@ class TracedDist:
     def _row_log_probs(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
         is_array = isinstance(rows, np.ndarray)
         columns = list(rows.T if is_array else map(np.asarray, zip(*rows, strict=True)))
-        fixed = self.fixed_positions.get(structure)
+        fixed = self.tag_positions.get(structure)
         logs = np.full(len(rows), -np.inf)
         if fixed is None:
             return logs
@@ -132,13 +132,13 @@ class TracedDist:
             if group is None:
                 continue
             logs[here] = to_log(group.probability)
-            for block, table in group.tables.items():
+            for block, table in group.tables_by_positions.items():
                 of_block = [columns[k][here] for k in block]
-                logs[here] += get_log_probs(table, group.atoms[block], of_block)
+                logs[here] += get_log_probs(table, group.atoms_by_positions[block], of_block)
         return logs
 
     @property
-    def atoms(self) -> list[float]:
+    def atom_values(self) -> list[float]:
         """Numbers that have a positive probability as the output, although the output has a density
         elsewhere.
 
@@ -146,7 +146,7 @@ class TracedDist:
         the distribution has no density, or if outputs are not single numbers.
         """
         group = self.tag_outputs.get(("value", ()))
-        tables = [] if group is None else group.atoms.values()
+        tables = [] if group is None else group.atoms_by_positions.values()
         return [number for table in tables for number in list_numbers_at(table, 0)]
 
     def list_outputs(self, max_size: int) -> dict[Hashable, OutputMass] | None:
@@ -157,11 +157,11 @@ class TracedDist:
         """
         outputs: dict[Hashable, OutputMass] = {}
         for (structure, tag), group in self.tag_outputs.items():
-            tables = group.tables.values()
+            tables = group.tables_by_positions.values()
             max_size -= math.prod(map(len, tables))
-            if max_size < 0 or any(DENSITY_SLOT in key for table in tables for key in table):
+            if max_size < 0 or any(DENSITY_PLACEHOLDER in key for table in tables for key in table):
                 return None
-            places = *self.fixed_positions[structure], *itertools.chain.from_iterable(group.tables)
+            places = *self.tag_positions[structure], *itertools.chain.from_iterable(group.tables_by_positions)
             order = np.argsort(places).tolist()
             for key, entry in combine_tables(tables).items():
                 leaves = *tag, *key
@@ -217,12 +217,12 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
     for tag, places in blocks.items():
         known = [dist.tag_outputs[tag] for dist in dists if tag in dist.tag_outputs]
         for block in places:
-            tables = [group.tables[block] for group in known]
+            tables = [group.tables_by_positions[block] for group in known]
             check_rounding_ties(tables)
             merge_points_into_lattices(tables)
-            atoms = find_atoms(tables)
+            atoms = collect_output_atoms(tables)
             for group in known:
-                group.atoms[block] = atoms
+                group.atoms_by_positions[block] = atoms
     return dists
 
 
@@ -250,7 +250,7 @@ def _find_blocks(
         several = [members for members in groups if len(members) > 1]
         if several and len(parts) > 1:
             entries = sum(map(len, several)) * len(parts)
-            parts = _unite_parts(several, parts) if entries <= MAX_KEYS else [tuple(free)]
+            parts = _unite_parts(several, parts) if entries <= MAX_OUTCOMES else [tuple(free)]
         blocks[tag] = parts
     return blocks
 

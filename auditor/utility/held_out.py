@@ -72,7 +72,7 @@ def iter_user_blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray
         yield users[start : start + step]
 
 
-def score_users(
+def score_items_by_user(
     target: Target, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
     """Computes the scores that the system ``target`` gives to all items for each of ``users``
@@ -194,7 +194,7 @@ def iter_ranking_rows(
     """
     blind = np.stack([np.zeros_like(n_rivals), n_rivals])
     for cutoff in target.evaluation.cutoffs:
-        pairs = [compute_gains(a, b, cutoff) for a, b in (rival_counts, popularity_counts, blind)]
+        pairs = [compute_hr_dcg(a, b, cutoff) for a, b in (rival_counts, popularity_counts, blind)]
         for metric, values, popular, random in zip(("HR", "NDCG"), *pairs, strict=True):
             yield make_utility_row(
                 target,
@@ -209,7 +209,7 @@ def iter_ranking_rows(
             )
 
 
-def compute_gains(
+def compute_hr_dcg(
     n_above: NDArray[np.int64], n_tied: NDArray[np.int64], cutoff: int
 ) -> NDArray[np.float64]:
     """Computes, for n ranked items, the probability of one of the first ``cutoff`` places (first

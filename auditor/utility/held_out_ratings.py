@@ -59,7 +59,7 @@ class HeldOutRatings(held_out.HeldOutData):
         start = 0
         for users in held_out.iter_user_blocks(tested, self.training_data.n_items):
             block = slice(ends[start], ends[start := start + len(users)])
-            scores = held_out.score_users(target, model, self.training_data, users)
+            scores = held_out.score_items_by_user(target, model, self.training_data, users)
             rows = np.searchsorted(users, owners[block])
             errors[block] = ratings[block] - scores[rows, items[block]]
         mean = float(self.training_data.ratings.data.mean(dtype=np.float64))

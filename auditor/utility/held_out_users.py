@@ -60,7 +60,7 @@ class HeldOutUsers(held_out.HeldOutData):
         places = []
         for start in range(0, len(sizes), _CHUNK):
             users = chosen[start : start + _CHUNK]
-            scores = held_out.score_users(target, model, self.tuning_data, users)
+            scores = held_out.score_items_by_user(target, model, self.tuning_data, users)
             tested = table[users].toarray() != 0
             no_interaction = ~tested & (self.tuning_data.ratings[users].toarray() == 0)
             both = (scores, np.broadcast_to(popular, scores.shape))

@@ -60,7 +60,7 @@ class HeldOutItems(held_out.HeldOutData):
         width = min(N_SAMPLED_NEGATIVES, n_items - 1)
         for users in held_out.iter_user_blocks(tested, n_items):
             known = self.training_data.ratings[users].toarray() != 0
-            scores = held_out.score_users(target, model, self.training_data, users)
+            scores = held_out.score_items_by_user(target, model, self.training_data, users)
             item = self.items[users]
             known[np.arange(len(users)), item] = True
             # The smallest random keys select 99 items without interaction, without replacement.

@@ -537,7 +537,7 @@ def _find_clocks(
     """Finds output columns that follow the order of calls; none if outputs are incomparable."""
     with suppress(InputError):
         if sampler.takes_size:
-            return repeated_calls.detect_clocks(sampler, inputs, seed, draws)
+            return repeated_calls.find_noiseless_columns(sampler, inputs, seed, draws)
     return repeated_calls.ColumnsWithoutNoise()
 
 
@@ -555,7 +555,7 @@ def _measure_bound(
     If the shape of outputs depends on the input, shapes are measured instead of outputs.
     """
     rng = np.random.default_rng(seed)
-    for source in (sampler, sampler.make_shape_sampler()):
+    for source in (sampler, sampler.make_output_shape_sampler()):
         with suppress(OutputShapeError):
             return measure_bounds(
                 source.make_worlds(inputs),

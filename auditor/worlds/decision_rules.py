@@ -19,8 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_delta_guesses
-from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
+from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_guesses_from_delta
+from fedrec_auditor.auditor.worlds.statistics import (
+    Statistic,
+    choose_cut_points,
+    count_in_intervals,
+)
 
 Floats = NDArray[np.float64]
 
@@ -44,14 +48,14 @@ class DecisionRule:
     """
 
     statistic: Statistic
-    cuts: Floats
+    statistic_cuts: Floats
     guesses: NDArray[np.int8]
 
     def count_guesses(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
         """Returns how many ``outputs`` (n, *shape) are guessed to come from each of two inputs,
         (2,).
         """
-        parts = count_in_intervals(self.statistic.evaluate(outputs), self.cuts)
+        parts = count_in_intervals(self.statistic.evaluate(outputs), self.statistic_cuts)
         return np.array([parts[self.guesses == FIRST].sum(), parts[self.guesses == SECOND].sum()])
 
     @property
@@ -64,7 +68,7 @@ class DecisionRule:
 
         ``side``: the guessed input, FIRST (1) or SECOND (-1).
         """
-        ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
+        ends = np.concatenate([[-np.inf], self.statistic_cuts, [np.inf]])
         inside = np.concatenate([[False], self.guesses == side, [False]])
         starts = np.flatnonzero(inside[1:] & ~inside[:-1])
         stops = np.flatnonzero(~inside[1:] & inside[:-1])
@@ -94,7 +98,7 @@ class RuleTestPlan:
     n_draws: int
     delta: float
     alpha: float
-    margin: float = 2.0
+    margin_in_std_errors: float = 2.0
 
     def predict_bound(
         self,
@@ -113,9 +117,9 @@ class RuleTestPlan:
         unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
         delta, alpha = self.delta, self.alpha
-        revealed, alpha = limit_delta_guesses(self.n_draws, both=both, delta=delta, alpha=alpha)
+        revealed, alpha = limit_guesses_from_delta(self.n_draws, both=both, delta=delta, alpha=alpha)
         scale = self.n_draws / n_draws
-        z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
+        z = float(special.ndtri(1 - alpha)) + self.margin_in_std_errors * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
         return approximate_epsilon(right * scale, (wrong + unseen) * scale, revealed, z)
 
@@ -125,7 +129,7 @@ _DEVIATIONS = 3.3
 _MIN_PARTS = 8
 
 
-def smooth_counts(counts: CountArray, middles: Floats) -> CountArray | None:
+def smooth_counts(counts: WorldCounts, middles: Floats) -> WorldCounts | None:
     """Returns smoothed counts (2, m), as expected under a model of their log-ratio.
 
     The result is None if no model fits.
@@ -179,7 +183,7 @@ def _weighted_median(counts: Floats, middles: Floats) -> float:
 
 
 # Counts of outputs of two worlds in m intervals, (2, m), or in two halves of a split (2, 2, m).
-CountArray = Floats
+WorldCounts = Floats
 GuessTable = NDArray[np.int8]
 # Number of cuts that are tried in all pairs, and number of tried thresholds of the log-ratio.
 _TAILS = 64
@@ -205,8 +209,8 @@ class CandidateRule(NamedTuple, Generic[Rule]):
     rule: the rule, which maps an output to a guess.
     """
 
-    world_a: int
-    world_b: int
+    first_world_index: int
+    second_world_index: int
     expected_bound: float
     rule: Rule
 
@@ -234,13 +238,13 @@ class RatedGuesses(NamedTuple):
     cautious_bound: predicted bound, reduced by ``RuleTestPlan.margin`` standard errors, to compare
         rules on different statistics.
     bold_bound: predicted bound to compare rules on the same statistic. It is reduced by only 0.3
-        standard errors for the rule of ``find_rule_by_model``; for other rules it equals
+        standard errors for the rule of ``find_guesses_by_model``; for other rules it equals
         ``cautious_bound``.
     guess_table: the guess in each interval (m,): FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
-    cautious_bound: float
-    bold_bound: float
+    cautious_epsilon_bound: float
+    bold_epsilon_bound: float
     guess_table: GuessTable
 
 
@@ -267,37 +271,37 @@ def propose_rules(
     Rules that never guess are omitted.
     """
     prescribed = statistic.cuts
-    cuts = make_cuts(np.concatenate([first, second])) if prescribed is None else prescribed
+    cuts = choose_cut_points(np.concatenate([first, second])) if prescribed is None else prescribed
     if len(cuts) == 0:
         return []
     # One half is earlier than the other: a rule on a drifting value, such as a clock, fails on it.
     parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
     counts = [[count_in_intervals(each, cuts) for each in half] for half in parts]
     halves = np.array(counts, np.float64)
-    chosen = find_rule_by_cuts(halves, budget)
+    chosen = find_guesses_by_cuts(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
-        options.append(find_rule_by_ratio(halves, budget))
+        options.append(find_guesses_by_ratio(halves, budget))
     if prescribed is None:
-        modelled = find_rule_by_model(halves, _compute_means(first, second, cuts), budget)
+        modelled = find_guesses_by_model(halves, _compute_means(first, second, cuts), budget)
         options += [modelled] if modelled else []
     for option in options:
-        if option.bold_bound > chosen.bold_bound * (1 + MIN_BOUND_GAIN):
+        if option.bold_epsilon_bound > chosen.bold_epsilon_bound * (1 + MIN_BOUND_GAIN):
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
     if len(cuts) > _LEVELS and statistics.has_frequent_value(np.concatenate([first, second])):
-        ranked += find_rules_by_top_ratios(halves, budget)
+        ranked += find_top_ratio_guesses(halves, budget)
     if prescribed is not None:
         for option in ranked:
             option.guess_table[0] = NEITHER
     return [
-        (bound, DecisionRule(statistic=statistic, cuts=cuts, guesses=guesses))
+        (bound, DecisionRule(statistic=statistic, statistic_cuts=cuts, guesses=guesses))
         for bound, _, guesses in ranked
         if guesses.any()
     ]
 
 
-def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses:
+def find_guesses_by_cuts(halves: WorldCounts, budget: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses one input (world) above a cut and one below another cut.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input)
@@ -317,8 +321,8 @@ def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses:
     return RatedGuesses(float(expected), float(expected), _pick_tails([halves.sum(axis=0)], budget))
 
 
-def find_rule_by_model(
-    halves: CountArray, means: Floats, budget: RuleTestPlan
+def find_guesses_by_model(
+    halves: WorldCounts, means: Floats, budget: RuleTestPlan
 ) -> RatedGuesses | None:
     """Returns the best rule that guesses one world (input) above a cut and the other below a cut,
     by a fitted model.
@@ -337,7 +341,7 @@ def find_rule_by_model(
     modelled = smooth_counts(counts_of_both, means)
     if modelled is None:
         return None
-    bold = replace(budget, margin=_CAUTION_BY_MODEL)
+    bold = replace(budget, margin_in_std_errors=_CAUTION_BY_MODEL)
     table = _pick_tails([counts_of_both, modelled], bold)
     right = np.array(min(_count_hits(counts, table) for counts in (counts_of_both, modelled)))
     wrong = np.array(max(_count_hits(counts[::-1], table) for counts in (counts_of_both, modelled)))
@@ -346,7 +350,7 @@ def find_rule_by_model(
     return RatedGuesses(float(cautious), float(likely), table)
 
 
-def _count_hits(counts: CountArray, table: GuessTable) -> float:
+def _count_hits(counts: WorldCounts, table: GuessTable) -> float:
     """Returns the number of right guesses, in both worlds (inputs) together.
 
     ``counts``: counts of outputs by world and interval, (2, m).
@@ -355,7 +359,7 @@ def _count_hits(counts: CountArray, table: GuessTable) -> float:
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
-def _pick_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
+def _pick_tails(views: list[WorldCounts], budget: RuleTestPlan) -> GuessTable:
     """Returns the guess in each interval of the best rule that guesses above and below two cuts.
 
     ``views``: alternative counts of outputs by world and interval, (2, m) each. The least
@@ -394,7 +398,7 @@ def _pick_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
     return table
 
 
-def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses:
+def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses the more likely input (world) in each interval with a
     large log-ratio.
 
@@ -412,10 +416,10 @@ def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses
     strength = _rate_intervals(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
     options = _threshold(np.append(levels[0], (levels[1:] + levels[:-1]) / 2), halves, budget, 1.0)
-    return options[_find_best(np.array([option.bold_bound for option in options]))]
+    return options[_find_best(np.array([option.bold_epsilon_bound for option in options]))]
 
 
-def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[RatedGuesses]:
+def find_top_ratio_guesses(halves: WorldCounts, budget: RuleTestPlan) -> list[RatedGuesses]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
     The log-ratio is that of the counts of two worlds (inputs) in an interval.
@@ -436,7 +440,7 @@ def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[R
 
 
 def _threshold(
-    levels: Floats, halves: CountArray, budget: RuleTestPlan, errors: float
+    levels: Floats, halves: WorldCounts, budget: RuleTestPlan, errors: float
 ) -> list[RatedGuesses]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
 
@@ -459,7 +463,7 @@ def _threshold(
     ]
 
 
-def estimate_bound(counts: CountArray, budget: RuleTestPlan) -> float:
+def estimate_epsilon(counts: WorldCounts, budget: RuleTestPlan) -> float:
     """Estimates roughly the lower bound on epsilon of the best rule that guesses by a log-ratio.
 
     counts: counts of outputs of two worlds (inputs) in m intervals, (2, m).
@@ -482,7 +486,7 @@ def _find_best(expected: Floats) -> int:
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
-def _rate_intervals(counts: CountArray, errors: float = 1.0) -> tuple[Floats, GuessTable]:
+def _rate_intervals(counts: WorldCounts, errors: float = 1.0) -> tuple[Floats, GuessTable]:
     """Returns the size of the log-ratio in each interval (m,), and the more likely world (m,).
 
     ``counts``: counts of outputs of two worlds (inputs), (2, m). The absolute log-ratio is reduced

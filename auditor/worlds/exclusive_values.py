@@ -87,13 +87,13 @@ class ExclusiveSet:
 
     entry_index: int | None
     name: str
-    lower_ends: NDArray[Any]
-    upper_ends: NDArray[Any]
-    value_worlds: NDArray[np.int8]
-    world_examples: dict[int, tuple[str, ...]]
+    value_lower_ends: NDArray[Any]
+    value_upper_ends: NDArray[Any]
+    world_by_value: NDArray[np.int8]
+    examples_by_world: dict[int, tuple[str, ...]]
 
     def __len__(self) -> int:
-        return len(self.lower_ends)
+        return len(self.value_lower_ends)
 
     def guess(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
         """Returns the guess (n,) for each of ``outputs``: the only world in which its value
@@ -104,16 +104,16 @@ class ExclusiveSet:
         if not len(self):
             return np.zeros(len(outputs), dtype=np.int8)
         keys = _make_keys(outputs, self.entry_index)
-        place = np.maximum(np.searchsorted(self.lower_ends, keys, side="right") - 1, 0)
-        inside = (self.lower_ends[place] <= keys) & (keys <= self.upper_ends[place])
-        return np.where(inside, self.value_worlds[place], NEITHER).astype(np.int8)
+        place = np.maximum(np.searchsorted(self.value_lower_ends, keys, side="right") - 1, 0)
+        inside = (self.value_lower_ends[place] <= keys) & (keys <= self.value_upper_ends[place])
+        return np.where(inside, self.world_by_value[place], NEITHER).astype(np.int8)
 
     def describe(self, side: int) -> str:
         """Describes in words the values that occurred in one world (input) only.
 
         ``side``: the world, FIRST (1) or SECOND (-1).
         """
-        names = self.world_examples[side]
+        names = self.examples_by_world[side]
         more = ", ..." if len(names) > 3 else ""
         return f"{self.name} in {{{', '.join(names[:3])}{more}}}" if names else ""
 
@@ -268,7 +268,7 @@ def _predict(right: float, wrong: float, seen: int, budget: RuleTestPlan) -> flo
     ``seen``: number of draws in which the guesses were counted.
     ``budget``: number of draws and error of the later test.
     """
-    bold = replace(budget, margin=0.0)
+    bold = replace(budget, margin_in_std_errors=0.0)
     return max(0.0, float(bold.predict_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
 
 
@@ -323,10 +323,10 @@ class _ValueCounts:
         return ExclusiveSet(
             entry_index=self.entry,
             name="output" if self.part_entries is None else self.namer.name_part(self.part_entries),
-            lower_ends=self.low[either],
-            upper_ends=self.high[either],
-            value_worlds=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
-            world_examples=examples,
+            value_lower_ends=self.low[either],
+            value_upper_ends=self.high[either],
+            world_by_value=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
+            examples_by_world=examples,
         )
 
     @property
@@ -334,7 +334,7 @@ class _ValueCounts:
         """Positions of the entries that encode the same field as this entry; None for whole
         outputs.
         """
-        return next((part for part in self.namer.parts if self.entry in part), None)
+        return next((part for part in self.namer.entries_by_part if self.entry in part), None)
 
     def _describe(self, draw: int, outputs: Sequence[NDArray[Any]]) -> str:
         world, row = divmod(int(draw), len(outputs[0]))

@@ -16,7 +16,11 @@ from scipy import special
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_mu
 from fedrec_auditor.accountants.statements import Bound, Claim, Horizon
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, exceeds, refutes
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, EventRates, search_min_samples
+from fedrec_auditor.auditor.worlds.estimators.base import (
+    Estimator,
+    RatesByWorld,
+    search_min_samples,
+)
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -33,7 +37,7 @@ class MeasuredBounds:
 
     bound: Bound
     high_confidence_bound: Bound
-    is_repeated: bool
+    is_measured_twice: bool
 
 
 def measure_bounds(
@@ -87,7 +91,7 @@ def measure_bounds(
         worlds, delta=delta, confidences=(confidence, ALARM_CONFIDENCE), samples=samples, rng=first
     )
     if not any(refutes(bound, claim) for claim in claims):
-        return MeasuredBounds(bound=bound, high_confidence_bound=alarm, is_repeated=False)
+        return MeasuredBounds(bound=bound, high_confidence_bound=alarm, is_measured_twice=False)
     second = estimator.measure_bound(
         worlds, delta=delta, confidence=confidence, samples=samples, rng=again
     )
@@ -96,12 +100,12 @@ def measure_bounds(
         samples=(bound.samples or 0) + (second.samples or 0),
         source=f"{bound.source}; of two measured bounds, the smaller is given",
     )
-    return MeasuredBounds(bound=smaller, high_confidence_bound=alarm, is_repeated=True)
+    return MeasuredBounds(bound=smaller, high_confidence_bound=alarm, is_measured_twice=True)
 
 
 _DEFAULT = JointBinomial()
 # Ratio of the system's true epsilon to the claimed epsilon, at which power is stated.
-TRUE_TO_CLAIMED_RATIO = 2.0
+TRUE_TO_CLAIMED_EPSILON = 2.0
 # Delta at which Gaussian noise has the stated epsilon if the claim has delta 0; at delta 0 the
 # epsilon of Gaussian noise is infinite.
 _REFERENCE_DELTA = 1e-5
@@ -110,13 +114,13 @@ _MAX_DRAWS = 10**9
 _HALF_WIDTHS = np.linspace(0.0, 8.0, 161)
 
 
-def _response_rates(epsilon: float, delta: float) -> EventRates:
+def _response_rates(epsilon: float, delta: float) -> RatesByWorld:
     """Returns the probabilities of the true answer of randomized response under two inputs."""
     right = special.expit(epsilon)
     return np.array([right]), np.array([1.0 - right])
 
 
-def _gaussian_rates(epsilon: float, delta: float) -> EventRates:
+def _gaussian_rates(epsilon: float, delta: float) -> RatesByWorld:
     """Returns, for two normal distributions, the tail probabilities beyond each of several
     thresholds.
 
@@ -157,7 +161,7 @@ class RefutationDraws:
         estimator: the estimator that measures the bound.
         """
 
-        def fewest(rates: EventRates) -> int | None:
+        def fewest(rates: RatesByWorld) -> int | None:
             def enough(samples: int) -> bool:
                 limit = estimator.predict_bound(samples, rates, delta=delta, alpha=1.0 - confidence)
                 return exceeds(limit, epsilon)
@@ -165,7 +169,7 @@ class RefutationDraws:
             return search_min_samples(enough, _MAX_DRAWS)
 
         pairs = (_response_rates, _gaussian_rates)
-        return cls(*(fewest(pair(TRUE_TO_CLAIMED_RATIO * epsilon, delta)) for pair in pairs))
+        return cls(*(fewest(pair(TRUE_TO_CLAIMED_EPSILON * epsilon, delta)) for pair in pairs))
 
     @classmethod
     def from_bound(

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonBound
+from fedrec_auditor.auditor.worlds.estimators.base import BoundMeasurement, DrawPlan, EpsilonBound
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import AllowedValues, Checked
 
@@ -34,7 +34,7 @@ def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
     """Returns scores (n, k) of n rows along k linear discriminants, which separate two classes.
 
     rows: feature vectors (n, d).
-    contrasts: for each discriminant, one weight per row (n, k), such as ``make_mean_contrast``
+    contrasts: for each discriminant, one weight per row (n, k), such as ``make_contrast_weights``
         returns. The weighted sum of the rows is a difference of two class means.
 
     A discriminant is the inverse covariance times the difference of the class means. The covariance
@@ -63,7 +63,7 @@ def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
     return np.asarray(along - gram @ np.linalg.solve(gram + ridge * np.eye(n), along))
 
 
-def make_mean_contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
+def make_contrast_weights(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
     """Returns weights (n,) such that the weighted sum of n rows is a difference of class means.
 
     n: number of rows.
@@ -101,7 +101,7 @@ class OneRunGuesses:
     n_canaries: int
     n_guesses: int
     n_right: int
-    is_two_sided: bool = True
+    has_in_and_out_guesses: bool = True
 
     def compute_p_value(self, epsilon: float, delta: float) -> float:
         """Returns an upper bound of the probability of at least ``n_right`` right guesses under DP.
@@ -160,17 +160,17 @@ class OneRunGuesses:
         most = math.log(self.n_right / (self.n_guesses + 1 - self.n_right))
         return _find_zero(lambda eps: self.compute_p_value(eps, delta) - alpha, most)
 
-    def bound_by_trade_off(self, *, delta: float, alpha: float) -> float:
+    def bound_epsilon_by_curve(self, *, delta: float, alpha: float) -> float:
         """Returns a lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by a
         trade-off curve.
 
         The curve of false positive against false negative rates is that of (eps, delta)-DP. The
         bound is the largest epsilon whose curve cannot explain as many right guesses
-        (``is_explained_by``).
+        (``is_within_trade_off``).
         """
         return self.find_max_refuted_param(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
 
-    def is_explained_by(self, inverse: Callable[[float], float], alpha: float) -> bool:
+    def is_within_trade_off(self, inverse: Callable[[float], float], alpha: float) -> bool:
         """Checks whether a mechanism with a given trade-off function may give ``n_right`` or more
         right guesses with probability ``alpha``.
 
@@ -199,7 +199,7 @@ class OneRunGuesses:
         is derived here.
         """
         m, r = self.n_canaries, self.n_guesses
-        scale = 1 if self.is_two_sided else 2
+        scale = 1 if self.has_in_and_out_guesses else 2
         right, wrong = alpha * self.n_right / m, alpha * (r - self.n_right) / m
         for j in range(self.n_right - 1, -1, -1):
             if right + wrong > r / m or right * scale > 1:
@@ -218,11 +218,11 @@ class OneRunGuesses:
 
         ``inverse(parameter)``: inverse of F = 1 - f for the trade-off function f with this
         parameter; F must rise with the parameter. ``alpha``: error, 1 minus the confidence.
-        ``is_explained_by`` tests one curve.
+        ``is_within_trade_off`` tests one curve.
         """
 
         def holds(parameter: float) -> bool:
-            return parameter >= _MAX_EPSILON or self.is_explained_by(inverse(parameter), alpha)
+            return parameter >= _MAX_EPSILON or self.is_within_trade_off(inverse(parameter), alpha)
 
         return 0.0 if holds(0.0) else bisect_threshold(holds, precision=_TOLERANCE)
 
@@ -271,7 +271,7 @@ AUTO_METHOD = "auto"
 THEOREMS: dict[str, _Theorem] = {
     "guesses": (OneRunGuesses.bound_epsilon, "Steinke, Nasr and Jagielski 2023"),
     "trade-off": (
-        OneRunGuesses.bound_by_trade_off,
+        OneRunGuesses.bound_epsilon_by_curve,
         "by the trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
     ),
 }
@@ -299,7 +299,7 @@ class OneRun(Checked, base.Estimator):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Guesses which canaries the training included, by their scores, and counts right guesses.
 
         Raises InputError if ``worlds`` have no ``run_canaries``, which runs the training.
@@ -315,11 +315,11 @@ class OneRun(Checked, base.Estimator):
         selecting, testing = order[:split], order[split:]
         values, judged = _score_canaries(scores.reshape(len(scores), -1), included, selecting)
         m, delta = len(testing), request.delta
-        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
+        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=request.alpha, margin_in_std_errors=_CAUTION)
         shares, right = _plan_guesses(included[selecting][_rank(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
-            n_canaries=m, n_guesses=guesses, n_right=round(right * guesses), is_two_sided=both
+            n_canaries=m, n_guesses=guesses, n_right=round(right * guesses), has_in_and_out_guesses=both
         )
         theorem, source = self._choose(expected, delta=delta, alpha=request.alpha)
         inside = _count_in_guesses(guesses, values[testing], np.sort(values[selecting]), shares)
@@ -327,7 +327,7 @@ class OneRun(Checked, base.Estimator):
         ranked = included[testing][_rank(values[testing], rng)]
         hits, misses = ranked[:inside], ranked[m - outside :]
         n_right = int(hits.sum() + (~misses).sum())
-        counts = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right, is_two_sided=both)
+        counts = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right, has_in_and_out_guesses=both)
         best = OneRunGuesses(n_canaries=m, n_guesses=m, n_right=m)
         witness = worlds.make_witness(
             (0, 1),
@@ -344,10 +344,10 @@ class OneRun(Checked, base.Estimator):
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
             return EpsilonBound(shown, largest, witness)
 
-        return BoundResult(len(included), limit, f" ({source})")
+        return BoundMeasurement(len(included), limit, f" ({source})")
 
     def predict_bound(
-        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: base.RatesByWorld, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if the numbers of right and of wrong
         guesses equal their expectation.
@@ -358,7 +358,7 @@ class OneRun(Checked, base.Estimator):
         """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
-        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=alpha, margin=0.0)
+        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=alpha, margin_in_std_errors=0.0)
         k = int(np.argmax(budget.predict_bound(right, wrong, m, both=True)))
         guesses = round(right[k] + wrong[k])
         n_right = min(guesses, round(right[k]))
@@ -412,7 +412,7 @@ def _score_canaries(
     labels, n = included[selecting], len(scores)
     if scores.shape[1] > 1:
         parts = [slice(None), slice(0, None, 2), slice(1, None, 2)]
-        contrasts = [make_mean_contrast(n, selecting[part], labels[part]) for part in parts]
+        contrasts = [make_contrast_weights(n, selecting[part], labels[part]) for part in parts]
         values = score_by_discriminants(scores.astype(np.float64), np.stack(contrasts, axis=1))
         values /= np.maximum(values.std(axis=0), np.finfo(float).tiny)
         halves = values[selecting, 1 + (np.arange(len(selecting)) + 1) % 2]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.worlds import statistics
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan, propose_rules
-from fedrec_auditor.auditor.worlds.statistics import ScalarScore, fit_boosted_trees, round_scaled
+from fedrec_auditor.auditor.worlds.statistics import ScalarScore, fit_boosted_trees, round_by_size
 
 Floats = NDArray[np.float64]
 
@@ -312,7 +312,7 @@ _VOTES_IN_WORDS = (
 _FLAT = 1e-3  # standard deviation of a whitened feature, below which it is due to rounding
 
 
-def learn_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
+def learn_run_scorer(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """Learns a function that maps the features of a run to one number, larger under the first
     input.
 
@@ -341,7 +341,7 @@ def fit_logistic_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     return LinearRule.fit_logistic(first, second), ""
 
 
-def choose_rule_or_feature(
+def choose_run_scorer(
     fit_rule: Callable[..., tuple[RunScorer, str]],
     first: Floats,
     second: Floats,
@@ -353,7 +353,7 @@ def choose_rule_or_feature(
     A rule maps features of runs to one number per run, larger under the first of two inputs
     (worlds). Returns the chosen rule and its description.
 
-    fit_rule: function that learns a rule from the features of two worlds, such as ``learn_rule``.
+    fit_rule: function that learns a rule from the features of two worlds, such as ``learn_run_scorer``.
     first, second: features (n, f) of runs in each world.
     n_single: number of last columns, each of which may be used alone; the fitted rule ignores them.
     budget: number of draws and error of the later test, from which the lower bound on epsilon by a
@@ -369,7 +369,7 @@ def choose_rule_or_feature(
         return (lambda features: rule(features[:, :rest])), how
 
     half = min(len(first), len(second)) // 2
-    bold = replace(budget, margin=_CAUTION)
+    bold = replace(budget, margin_in_std_errors=_CAUTION)
 
     def expected(rule: RunScorer, start: int = 0) -> float:
         number = ScalarScore("vote", lambda x: x)
@@ -384,7 +384,7 @@ def choose_rule_or_feature(
 
 
 def _take_column(place: int) -> RunScorer:
-    return lambda features: round_scaled(features[:, place])
+    return lambda features: round_by_size(features[:, place])
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +423,7 @@ class LinearRule:
         features = np.column_stack([features, np.ones(len(both))])
         weights = statistics.fit_logistic(features, is_first, 1.0 - is_first)
         weights = white @ weights[:-1]
-        return cls(center, scale, round_scaled(weights / max(float(np.abs(weights).max()), 1e-300)))
+        return cls(center, scale, round_by_size(weights / max(float(np.abs(weights).max()), 1e-300)))
 
     @classmethod
     def fit_single_feature(cls, first: Floats, second: Floats) -> LinearRule | None:
@@ -446,11 +446,11 @@ class LinearRule:
 
     def standardize(self, features: Floats) -> Floats:
         """Returns features as deviations from ``center`` in units of ``scale``, clipped, (n, f)."""
-        return round_scaled(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
+        return round_by_size(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: Floats) -> Floats:
         """Returns the weighted sum of the ``features`` (n, f) of each run, (n,)."""
-        return round_scaled(self.standardize(features) @ self.weights)
+        return round_by_size(self.standardize(features) @ self.weights)
 
 
 def _trees_win(first: Floats, second: Floats) -> bool:

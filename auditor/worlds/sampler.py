@@ -67,7 +67,7 @@ def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
     raise last
 
 
-class AllowanceError(InputError):
+class DrawAllowanceError(InputError):
     """Error for a test that needs more outputs of the randomizer than it may draw.
 
     The error does not imply anything about the randomizer.
@@ -86,7 +86,7 @@ class DrawAllowance:
     n_used: int = 0
 
     @property
-    def remaining(self) -> float:
+    def n_remaining(self) -> float:
         """Number of outputs that may still be drawn; infinite without a limit."""
         return self.max_outputs - self.n_used
 
@@ -97,7 +97,7 @@ class DrawAllowance:
         """
         self.n_used += outputs
         if self.n_used > self.max_outputs:
-            raise AllowanceError(
+            raise DrawAllowanceError(
                 f"Expected at most {self.max_outputs:,} outputs from the mechanism in this test, "
                 "got more. Raise samples, or seconds."
             )
@@ -145,7 +145,7 @@ class Sampler:
         name = getattr(randomizer, "__name__", type(randomizer).__name__)
         return cls(name, randomizer, _takes_size(randomizer))
 
-    def draw_raw(self, value: Any, rng: np.random.Generator, size: int) -> Any:
+    def draw_unchecked(self, value: Any, rng: np.random.Generator, size: int) -> Any:
         """Draws ``size`` outputs of the randomizer for the input ``value``, without checks or
         encoding.
 
@@ -185,7 +185,7 @@ class Sampler:
         Raises InputError if a call raises, or returns a number of outputs other than ``size``,
         ragged outputs, objects or NaN.
         """
-        return self._encode(value, self.draw_raw(value, rng, size), size)
+        return self._encode(value, self.draw_unchecked(value, rng, size), size)
 
     def _encode(self, value: Any, answer: Any, size: int) -> NDArray[Any]:
         if self.encoder is not None and hasattr(answer, "__len__") and len(answer) == size:
@@ -230,7 +230,7 @@ class Sampler:
             return {place: np.concatenate(drawn) for place, drawn in parts.items()}
         answers: dict[int, list[Any]] = {}
         for place in order.tolist():
-            answers.setdefault(place, []).extend(self.draw_raw(inputs[place], rngs[place], 1))
+            answers.setdefault(place, []).extend(self.draw_unchecked(inputs[place], rngs[place], 1))
         return {place: self._encode(inputs[place], got, len(got)) for place, got in answers.items()}
 
     @property
@@ -286,7 +286,7 @@ class Sampler:
         answers: list[Any] = []
         arrays = []
         for value, child in zip(inputs, rng.spawn(len(inputs)), strict=True):
-            answer = self.draw_raw(value, child, looks)
+            answer = self.draw_unchecked(value, child, looks)
             if isinstance(answer, (list, tuple)):
                 if answer and all(map(_is_exception, answer)):
                     try:
@@ -331,7 +331,7 @@ class Sampler:
         """Returns a copy that may draw at most ``max_outputs`` outputs in total."""
         return replace(self, allowance=DrawAllowance(max_outputs))
 
-    def make_shape_sampler(self) -> Sampler:
+    def make_output_shape_sampler(self) -> Sampler:
         """Returns a sampler whose outputs are the shapes of this sampler's outputs, as texts.
 
         Drawing raises InputError if the shape varies for one input. All outputs of one call have
@@ -354,7 +354,7 @@ class Sampler:
             scope=REPORT_SCOPE,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
             encoder=self.field_encoder,
-            draw_in_order=lambda order, rng: self.draw_in_order(inputs, order, [rng] * len(inputs)),
+            draw_in_world_order=lambda order, rng: self.draw_in_order(inputs, order, [rng] * len(inputs)),
         )
 
 

@@ -80,7 +80,7 @@ _FEW_REPEATS, _SHARE, _TIMES, _FARTHER = 2, 0.01, 2.0, 8
 _CHANCE = 1e-9  # probability below which equal counts are not attributed to chance
 
 
-def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
+def check_score_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     """Raises InputError if equal values among canary scores contradict independent trainings.
 
     ``inside``, ``outside``: scores with the canary in the training and without it, shapes
@@ -242,13 +242,13 @@ class CanaryScores(_Scores):
         identifier must not occur twice in one array. Raises InputError for NaN, for types other
         than numbers, for fewer than ``MIN_SAMPLES`` scores of either kind, for missing or repeated
         identifiers, and, unless ``repeats``, for equal scores that contradict independent trainings
-        (``check_repeats``).
+        (``check_score_repeats``).
         """
         inside = _check(in_scores, in_ids, "the canary in", MIN_SAMPLES)
         outside = _check(out_scores, out_ids, "the canary out", MIN_SAMPLES)
         _check_pair(inside, outside, in_ids, out_ids)
         if not repeats:
-            check_repeats(inside, outside)
+            check_score_repeats(inside, outside)
         return cls(in_scores=inside, out_scores=outside)
 
     @property
@@ -359,7 +359,7 @@ class OneRunScores(_Scores):
         scores: numbers or features, one row per canary, (m, *shape).
         included: whether the training included each canary, (m,).
         ids: identifiers of the canaries, (m,), if known.
-        repeats: whether to accept equal scores that ``check_repeats`` refuses, because scores of
+        repeats: whether to accept equal scores that ``check_score_repeats`` refuses, because scores of
             separate canaries would hardly be equal so often.
 
         Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_CANARIES``
@@ -380,7 +380,7 @@ class OneRunScores(_Scores):
                 "Include each canary with probability 1/2, independently."
             )
         if not repeats and coins.any() and not coins.all():
-            check_repeats(array[coins], array[~coins])
+            check_score_repeats(array[coins], array[~coins])
         return cls(scores=array, is_included=coins)
 
     @classmethod
@@ -398,7 +398,7 @@ class OneRunScores(_Scores):
 
         ``in_ids``, ``out_ids``: identifiers of the canaries, if known.
         ``repeats``: whether to accept scores that repeat as if one canary had been scored several
-            times (``check_repeats``).
+            times (``check_score_repeats``).
 
         Raises InputError for the faults that ``build`` refuses, for one array of identifiers
         without the other, for an identifier in both arrays, and for scores of different shapes.
@@ -456,7 +456,7 @@ def from_scores(
     seed: random seed that splits the scores into selection and test.
     repeats: whether to accept scores that repeat more than independent trainings explain, such as
         the scores of one training logged in several epochs. By default they are refused; see
-        ``check_repeats``.
+        ``check_score_repeats``.
 
     Raises InputError for NaN, for types other than numbers, for too few scores, for refused
     repeats, for repeated identifiers, and for an invalid delta or confidence.

@@ -24,12 +24,12 @@ from fedrec_auditor.auditor.worlds.statistics import (
     OutcomeIndex,
     Statistic,
     as_floats,
+    choose_cut_points,
     count_in_intervals,
     learn_scores,
     make_bit_scores,
-    make_cuts,
-    make_digits_score,
-    make_fixed_scores,
+    make_modulo_score,
+    make_predefined_scores,
 )
 from fedrec_auditor.auditor.worlds.worlds import OutputShapeError, Worlds
 
@@ -63,7 +63,7 @@ def draw_outputs(
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
     size = max(sizes)
-    for together in [[*numbers]] if worlds.draw_in_order else [[world] for world in numbers]:
+    for together in [[*numbers]] if worlds.draw_in_world_order else [[world] for world in numbers]:
         wanted = {world: min(sizes[world], size) for world in together}
         for world, block in worlds.draw_blocks(wanted, [streams[each] for each in together]):
             parts[world].append(read(block))
@@ -97,7 +97,7 @@ def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
 # Maximum number of array entries that a selection split keeps, in all worlds together.
 MAX_SELECTION_ENTRIES = 1 << 24
 # Share of the error that the second rule gets; see ``SelectionDraws.select_rules``.
-SECOND_RULE_ERROR_SHARE = 0.1
+SECOND_RULE_ALPHA_SHARE = 0.1
 # Maximum number of distinct outputs that are outcomes of their own, and minimum number of draws
 # for each.
 _MAX_OUTCOMES = 4096
@@ -139,7 +139,7 @@ class SelectedRules(NamedTuple):
     """
 
     world_pair: tuple[int, int]
-    rules: tuple[tuple[Guesser, float], ...]
+    rules_and_error_shares: tuple[tuple[Guesser, float], ...]
     outputs_per_world: int
     outputs_in_total: int
     output_shape: tuple[int, ...]
@@ -162,7 +162,7 @@ class SelectedRules(NamedTuple):
         sizes: numbers of outputs of the two selected inputs (worlds).
         streams: one random generator per world.
         """
-        rules = [(*self.world_pair, rule) for rule, _ in self.rules]
+        rules = [(*self.world_pair, rule) for rule, _ in self.rules_and_error_shares]
         fresh = dict(zip(self.world_pair, sizes, strict=True))
         return count_guesses(worlds, rules, fresh, streams, self.output_shape)
 
@@ -267,15 +267,15 @@ class SelectionDraws:
         occurred in one world and not in the other. A third candidate replaces the second rule if
         the bound of the candidate, predicted from fresh draws without a margin for chance
         (``RuleTestPlan.margin``), exceeds the predicted bounds of the first and the second rule.
-        The second rule gets a tenth of the error (``SECOND_RULE_ERROR_SHARE``), and the first rule
+        The second rule gets a tenth of the error (``SECOND_RULE_ALPHA_SHARE``), and the first rule
         the remaining error. All rules of the result guess between the same pair of worlds, at which
         the largest bound was predicted.
 
         Several candidates are compared on fresh draws, because among hundreds of candidates on one
         set of outputs, the best one is often best by chance.
         """
-        common = replace(budget, alpha=(1.0 - SECOND_RULE_ERROR_SHARE) * budget.alpha)
-        rare = replace(budget, alpha=SECOND_RULE_ERROR_SHARE * budget.alpha)
+        common = replace(budget, alpha=(1.0 - SECOND_RULE_ALPHA_SHARE) * budget.alpha)
+        rare = replace(budget, alpha=SECOND_RULE_ALPHA_SHARE * budget.alpha)
         size, compared = min(self.n_outputs, budget.n_draws // 2 // _JUDGING), list[int]()
         several = size >= _FEWEST_TO_JUDGE
         candidates, lucky = self._list_candidates(common, several=several), list[_Candidate]()
@@ -284,7 +284,7 @@ class SelectionDraws:
             rules = [(a, b, rule) for a, b, _, rule in candidates]
             fresh, streams = dict.fromkeys(compared, size), rng.spawn(len(compared))
             tables = count_guesses(worlds, rules, fresh, streams, self.namer.output_shape)
-            lucky = reassess_candidates(candidates, tables, size, replace(rare, margin=0.0))
+            lucky = reassess_candidates(candidates, tables, size, replace(rare, margin_in_std_errors=0.0))
             candidates = reassess_candidates(candidates, tables, size, common)
         best = choose_simplest_rule(candidates)
         pair = best[:2] if best else (0, 1)
@@ -300,7 +300,7 @@ class SelectionDraws:
         if bolder and bolder.expected_bound > max(_get_bound(best), _get_bound(bold)):
             bold = bold if best and bolder.rule is best.rule else bolder
         judged = size if compared else 0
-        shares = (best, 1.0 - SECOND_RULE_ERROR_SHARE), (bold, SECOND_RULE_ERROR_SHARE)
+        shares = (best, 1.0 - SECOND_RULE_ALPHA_SHARE), (bold, SECOND_RULE_ALPHA_SHARE)
         return self.make_selection(pair, shares, judged, len(compared))
 
     def choose_rule(self, budget: RuleTestPlan) -> _Candidate | None:
@@ -325,7 +325,7 @@ class SelectionDraws:
         """
         statistics = self._list_statistics()
         pairs = self._choose_pairs(statistics, budget)
-        trusting = replace(budget, margin=0.0)
+        trusting = replace(budget, margin_in_std_errors=0.0)
 
         def distinct(attempt: RuleTestPlan, minimum: float) -> list[_Candidate]:
             """Rules with a predicted bound above ``minimum``; of rules with equal bounds only the
@@ -353,7 +353,7 @@ class SelectionDraws:
         likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected_bound)[:_CANDIDATES]
         chosen = [rules[i] for i in sorted(likely)]
         best = choose_simplest_rule(chosen)
-        if best is not None and best.rule.statistic.is_raw and best.expected_bound > 0:
+        if best is not None and best.rule.statistic.is_read_from_output and best.expected_bound > 0:
             simpler = self._simplify(best, trusting)
             chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
         return chosen
@@ -371,7 +371,7 @@ class SelectionDraws:
         a, b, best, rule = choice
         if not isinstance(rule.statistic, OutcomeIndex):
             return rule
-        parts = list(rule.statistic.parts or self.namer.parts)
+        parts = list(rule.statistic.parts or self.namer.entries_by_part)
         words = self.outputs[0].dtype.kind in "US"
         tries = 0 if words or len(parts) > _SHRUNK else _TRIES
         first, second = self.outputs[a], self.outputs[b]
@@ -404,7 +404,7 @@ class SelectionDraws:
         - other outputs: the outcome if there are not too many, numbers and sums.
         """
         sample = np.concatenate(self.outputs)
-        kind, width, parts = sample.dtype.kind, sample[0].size, self.namer.parts
+        kind, width, parts = sample.dtype.kind, sample[0].size, self.namer.entries_by_part
 
         def outcomes_of(max_outcomes: int, *some: tuple[int, ...]) -> list[OutcomeIndex]:
             outcome = OutcomeIndex.fit(sample, max_outcomes, some, self.namer if some else None)
@@ -421,15 +421,15 @@ class SelectionDraws:
         max_outcomes = min(_MAX_OUTCOMES, len(sample) // _REPEATS)
         if self.encoder is not None:
             found = itertools.chain.from_iterable(outcomes_of(max_outcomes, part) for part in parts)
-            few = [outcome for outcome in found if len(outcome.keys) > 1]
+            few = [outcome for outcome in found if len(outcome.outcome_keys) > 1]
             varying = [part for outcome in few for part in outcome.parts]
             return [*few, *(outcomes_of(max_outcomes, *varying) if len(varying) > 1 else ())]
         whole = outcomes_of(max_outcomes) if kind != "f" or width > 1 else []
-        if whole and len(whole[0].keys) <= _ALL:
+        if whole and len(whole[0].outcome_keys) <= _ALL:
             return [*whole]
-        numbers = make_fixed_scores(width)
+        numbers = make_predefined_scores(width)
         if width == 1:
-            numbers += [make_digits_score(as_floats(sample)[:, 0])]
+            numbers += [make_modulo_score(as_floats(sample)[:, 0])]
             numbers += make_bit_scores(sample) if kind in "iu" else []
         return [*whole, *numbers]
 
@@ -476,17 +476,17 @@ class SelectionDraws:
         some = first[:_GLANCED], second[:_GLANCED]
         both = np.concatenate(some)
         strength = []
-        for part in self.namer.parts[:_SHRUNK]:
+        for part in self.namer.entries_by_part[:_SHRUNK]:
             values = OutcomeIndex.fit(both, _ALL, (part,), self.namer)
-            if values is not None and len(values.keys) > 1:
+            if values is not None and len(values.outcome_keys) > 1:
                 counts = [count_in_intervals(values.evaluate(each), values.cuts) for each in some]
-                bound = decision_rules.estimate_bound(np.array(counts, float), budget)
+                bound = decision_rules.estimate_epsilon(np.array(counts, float), budget)
                 strength.append((bound, part))
         strength.sort(key=lambda outcome: -outcome[0])
         limit = min(_MAX_OUTCOMES, self.n_outputs // _REPEATS)
         for count in (1, 2, 4, 8):
             parts = tuple(part for _, part in strength[:count])
-            if count > len(strength) or count == len(self.namer.parts):
+            if count > len(strength) or count == len(self.namer.entries_by_part):
                 break
             outcome = OutcomeIndex.fit(np.concatenate([first, second]), limit, parts, self.namer)
             if outcome is not None:
@@ -503,12 +503,12 @@ class SelectionDraws:
         if len(pairs) <= _CLOSELY:
             return pairs
         expected = np.zeros(len(pairs))
-        budget = replace(budget, margin=budget.margin + np.sqrt(2 * np.log(len(pairs))))
+        budget = replace(budget, margin_in_std_errors=budget.margin_in_std_errors + np.sqrt(2 * np.log(len(pairs))))
         for statistic in statistics:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
-            cuts = make_cuts(np.concatenate(values))
+            cuts = choose_cut_points(np.concatenate(values))
             counts = np.array([count_in_intervals(row, cuts) for row in values], float)
-            glances = [decision_rules.estimate_bound(counts[[a, b]], budget) for a, b in pairs]
+            glances = [decision_rules.estimate_epsilon(counts[[a, b]], budget) for a, b in pairs]
             expected = np.maximum(expected, glances)
         best = np.argsort(-expected, kind="stable")[:_CLOSELY].tolist()
         if self._can_learn(statistics):
@@ -547,11 +547,11 @@ def choose_simplest_rule(candidates: Sequence[_Candidate]) -> _Candidate | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
     The first candidate wins among those with nearly equal bounds. A rule on a value that is read
-    directly from the output (``is_raw``) wins if its bound is at most 5% smaller. The result
+    directly from the output (``is_read_from_output``) wins if its bound is at most 5% smaller. The result
     is None if there are no candidates.
     """
     best = decision_rules.choose_best_rule(candidates)
-    entries = [each for each in candidates if each.rule.statistic.is_raw]
+    entries = [each for each in candidates if each.rule.statistic.is_read_from_output]
     plain = decision_rules.choose_best_rule(entries)
     if best is None or plain is None:
         return best
@@ -599,8 +599,8 @@ def make_guess_witness(
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (
-            (counts.first_world_counts, decision_rules.FIRST, pair, (drawn[0], drawn[1])),
-            (counts.second_world_counts, decision_rules.SECOND, pair[::-1], (drawn[1], drawn[0])),
+            (counts.first_world_right_wrong, decision_rules.FIRST, pair, (drawn[0], drawn[1])),
+            (counts.second_world_right_wrong, decision_rules.SECOND, pair[::-1], (drawn[1], drawn[0])),
         ),
         key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )

@@ -46,7 +46,7 @@ class EntryNamer:
     encoder: OutputEncoder | None = None
 
     @property
-    def parts(self) -> tuple[tuple[int, ...], ...]:
+    def entries_by_part(self) -> tuple[tuple[int, ...], ...]:
         """Positions of the entries of each part of an output: one entry, or all entries of one
         field.
         """
@@ -100,7 +100,7 @@ class ScalarScore:
 
     name: str
     compute: Callable[[Values], Values]
-    is_raw: bool = False
+    is_read_from_output: bool = False
     cuts: ClassVar[None] = None
 
     def evaluate(self, outputs: Values) -> Values:
@@ -165,10 +165,10 @@ class OutcomeIndex:
     part_names: the name of each part.
     """
 
-    is_raw: ClassVar[bool] = True
+    is_read_from_output: ClassVar[bool] = True
     values_or_cuts: tuple[Values, ...]
     weights: NDArray[np.uint64]
-    keys: NDArray[np.uint64]
+    outcome_keys: NDArray[np.uint64]
     value_labels: tuple[tuple[str, ...], ...]
     entries: NDArray[np.intp] | None = None
     parts: tuple[tuple[int, ...], ...] = ()
@@ -198,7 +198,7 @@ class OutcomeIndex:
             values = np.unique(column)
             if len(values) > max_outcomes:
                 return None
-            marks_by_entry.append(make_cuts(values) if column.dtype.kind == "f" else values)
+            marks_by_entry.append(choose_cut_points(values) if column.dtype.kind == "f" else values)
         marks = tuple(marks_by_entry)
         rng = np.random.default_rng(0)
         weights = rng.integers(2**62, size=len(marks), dtype=np.uint64) * np.uint64(2)
@@ -222,7 +222,7 @@ class OutcomeIndex:
 
         An outcome that is not in the list has position -1, below the first threshold.
         """
-        return np.arange(len(self.keys), dtype=np.float64) - 0.5
+        return np.arange(len(self.outcome_keys), dtype=np.float64) - 0.5
 
     def evaluate(self, outputs: Values) -> Values:
         """Returns the position (n,) of each output (n, *shape) among the outcomes of the sample.
@@ -232,13 +232,13 @@ class OutcomeIndex:
         """
         flat = _select_columns(outputs, self.entries)
         is_single, dtype = len(self.values_or_cuts) == 1, self.values_or_cuts[0].dtype
-        if is_single and dtype == flat.dtype and len(self.keys) <= _FEW:
+        if is_single and dtype == flat.dtype and len(self.outcome_keys) <= _FEW:
             return self._match_values(flat[:, 0])
         if self.values_or_cuts[0].dtype.kind == "U" and flat.dtype.kind != "U":
             flat = flat.astype(str)
         keys = _make_keys(flat, self.values_or_cuts, self.weights)
-        found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        known = self.keys[found] == keys
+        found = np.minimum(np.searchsorted(self.outcome_keys, keys), len(self.outcome_keys) - 1)
+        known = self.outcome_keys[found] == keys
         for column, mark in zip(flat.T, self.values_or_cuts, strict=True):
             if mark.dtype.kind != "f":
                 known &= mark[np.minimum(np.searchsorted(mark, column), len(mark) - 1)] == column
@@ -248,7 +248,7 @@ class OutcomeIndex:
         positions = np.full(len(column), -1, dtype=np.int8)
         keys = _make_keys(self.values_or_cuts[0][:, None], self.values_or_cuts, self.weights)
         for value, position in zip(
-            self.values_or_cuts[0], np.searchsorted(self.keys, keys).tolist(), strict=True
+            self.values_or_cuts[0], np.searchsorted(self.outcome_keys, keys).tolist(), strict=True
         ):
             positions += (column == value).view(np.int8) * np.int8(position + 1)
         return positions
@@ -275,7 +275,7 @@ Statistic = ScalarScore | OutcomeIndex
 """A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
 ``evaluate`` computes the numbers. ``cuts`` are prescribed cuts, with no guess below the first cut;
-if it is None, the values determine the cuts. ``is_raw`` is true if the number is read from
+if it is None, the values determine the cuts. ``is_read_from_output`` is true if the number is read from
 the output without a computation. ``describe`` describes the outputs whose number is in an interval.
 """
 
@@ -311,7 +311,7 @@ def find_grid_step(values: Floats) -> float:
     return float((different[-1] - different[0]) / np.rint(steps[-1]))
 
 
-def make_digits_score(sample: Floats) -> ScalarScore:
+def make_modulo_score(sample: Floats) -> ScalarScore:
     """Returns a statistic of the low digits of an output: its index modulo 240 on a grid.
 
     The grid is equally spaced numbers, among them all numbers of ``sample`` (n,). If there is no
@@ -358,7 +358,7 @@ def _read_bit(x: Values, place: int) -> Values:
     return x[:, 0].astype(np.int64) >> place & 1
 
 
-def make_fixed_scores(width: int) -> list[ScalarScore]:
+def make_predefined_scores(width: int) -> list[ScalarScore]:
     """Returns functions from outputs to numbers (statistics) that are fixed in advance.
 
     ``width``: number of entries of an output. A single entry is itself the number; for more entries
@@ -415,7 +415,7 @@ def has_frequent_value(values: NDArray[Any]) -> bool:
     return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
 
 
-def make_cuts(values: NDArray[Any]) -> Floats:
+def choose_cut_points(values: NDArray[Any]) -> Floats:
     """Returns cuts that divide the range of ``values`` into intervals, as an increasing array (m,).
 
     If there are few distinct values, the cuts lie between them. Otherwise the cuts are quantiles,
@@ -446,12 +446,12 @@ def make_cuts(values: NDArray[Any]) -> Floats:
 
 
 # Rounding step of numbers of size 1: larger than errors of summation, smaller than differences.
-ROUNDING_STEP = 2.0**-32
+SCORE_ROUNDING_STEP = 2.0**-32
 # Smallest size that is distinguished, so that quotients by a step stay finite.
 _MIN_SIZE = 1e-250
 
 
-def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
+def round_by_size(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     """Rounds ``values`` to multiples of 2^-32 times the power of two at or above ``size``.
 
     Linear algebra adds in an order that depends on the processor, so the last bits of a sum depend
@@ -459,7 +459,7 @@ def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     rule compares scores with its thresholds. Infinite numbers and NaN are unchanged. Arrays
     broadcast.
     """
-    step = ROUNDING_STEP * np.exp2(
+    step = SCORE_ROUNDING_STEP * np.exp2(
         np.ceil(np.log2(np.clip(np.asarray(size, float), _MIN_SIZE, 1.0 / _MIN_SIZE)))
     )
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)
@@ -538,18 +538,18 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
         """
         center, scale = middle[entries], spread[entries]
         return ScalarScore(
-            name, lambda flat: round_scaled(compute(_standardize(flat[:, entries], center, scale)))
+            name, lambda flat: round_by_size(compute(_standardize(flat[:, entries], center, scale)))
         )
 
     shift = a.mean(axis=0) - b.mean(axis=0)
     squares = (a * a).mean(axis=0) - (b * b).mean(axis=0)
     squares /= np.maximum(np.concatenate([a * a, b * b]).std(axis=0), 1e-9)
     zeros = (first == 0).mean(axis=0) - (second == 0).mean(axis=0)
-    apart = round_scaled(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
+    apart = round_by_size(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
-        yield ScalarScore(namer.name_entry(entry), itemgetter((slice(None), entry)), is_raw=True)
-    by_shift = np.argsort(-round_scaled(np.abs(shift)), kind="stable")
+        yield ScalarScore(namer.name_entry(entry), itemgetter((slice(None), entry)), is_read_from_output=True)
+    by_shift = np.argsort(-round_by_size(np.abs(shift)), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])
         sign = np.sign(shift[chosen])
@@ -558,7 +558,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
         every = np.arange(len(shift))
         variance = np.maximum((a.var(axis=0) + b.var(axis=0)) / 2.0, 1e-9)
         weights = shift / variance
-        weights = round_scaled(weights / np.abs(weights).max(initial=1e-300))
+        weights = round_by_size(weights / np.abs(weights).max(initial=1e-300))
         yield score(
             "projection on the difference of means", every, partial(_weigh, weights=weights)
         )
@@ -568,7 +568,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
     a, b = a[:, top], b[:, top]
     features = _make_feature_map(np.median(a, axis=0), np.median(b, axis=0))
     counts = np.repeat([1.0, 0.0], [len(a), len(b)])
-    weights = round_scaled(fit_logistic(features(np.concatenate([a, b])), counts, 1.0 - counts))
+    weights = round_by_size(fit_logistic(features(np.concatenate([a, b])), counts, 1.0 - counts))
     yield score(f"log-odds learnt on {len(top)} entries", top, lambda x: features(x) @ weights)
     yield score(f"gradient boosting on {len(top)} entries", top, fit_boosted_trees(a, b))
 
@@ -591,7 +591,7 @@ def _make_items_score(first: Floats, second: Floats, values: Floats) -> ScalarSc
     names = ", ".join(f"{value:g}" for value in values[np.argsort(-np.abs(weights))][:2])
     return ScalarScore(
         f"log-odds of output's values ({names} above all)",
-        lambda x: round_scaled(count(x) @ weights),
+        lambda x: round_by_size(count(x) @ weights),
     )
 
 
@@ -601,7 +601,7 @@ def _weigh(x: Floats, weights: Floats) -> Floats:
 
 def _standardize(x: Floats, middle: Floats, spread: Floats) -> Floats:
     with np.errstate(over="ignore"):
-        return round_scaled(np.clip((x - middle) / spread, -_REACH, _REACH))
+        return round_by_size(np.clip((x - middle) / spread, -_REACH, _REACH))
 
 
 def _make_feature_map(first: Floats, second: Floats) -> Callable[[Floats], Floats]:

@@ -164,7 +164,7 @@ class CatalogueRow(Row):
         return self.basis if self.finding is None else self.finding.claim.basis
 
     @property
-    def symbols(self) -> dict[str, str]:
+    def meaning_by_symbol(self) -> dict[str, str]:
         """Symbols of the paper that occur in the entry's texts, each with its meaning."""
         figures = (text for each in self.listed_numbers for text in (each.what, each.how))
         text = " ".join((self.statement, self.claimed, self.provable, self.reason, *figures))
@@ -273,7 +273,7 @@ def format_formula(row: CatalogueRow) -> str:
     If the entry has several numbers, the text is the formula without a value.
     """
     finding = row.finding
-    value = format_correct_number(_choose(row)) if finding is None else say.format_range(finding)
+    value = format_correct_number(_choose(row)) if finding is None else say.format_epsilon_range(finding)
     return _append_value(row, row.provable, value)
 
 
@@ -495,14 +495,14 @@ def _list_facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
         yield "Shown lower bound", say.make_shown_quantity(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim = say.format_4_digits(row.repaired.claim.epsilon)
-        epsilon = say.format_range(row.repaired)
+        epsilon = say.format_epsilon_range(row.repaired)
         settings = say.format_settings(row.repaired_settings)
         if row.paper.code:  # settings of released code, which no command sets
             settings = settings.replace("--set ", "")
         word = row.repaired.verdict.label
         yield "Repair", f"with {settings}, epsilon {claim} is claimed and {epsilon} holds: {word}"
     yield "Reason", row.reason
-    for name, meaning in row.symbols.items():
+    for name, meaning in row.meaning_by_symbol.items():
         yield "Symbol", f"{name} = {meaning}"
     if row.scope is not None:
         yield "Scope", say.describe_full_scope(row.scope)

@@ -56,7 +56,7 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
             name=f"{glance.html_id}-ladder",
             kind="ladder",
         )
-    hit = select_quantile_row(glance)
+    hit = select_per_user_attack(glance)
     if hit is not None and hit.users is not None:
         yield _draw_spread(glance, hit, hit.users)
     for row in _select_curves(glance):
@@ -64,7 +64,7 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
             yield _make_roc_picture(glance, row, row.roc)
 
 
-def select_quantile_row(glance: Summary) -> AttackRow | None:
+def select_per_user_attack(glance: Summary) -> AttackRow | None:
     """Selects the attack result whose success per user is drawn.
 
     The result is the most harmful attack result that beats guessing and has quantiles over users;
@@ -92,7 +92,7 @@ def _draw_spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
     ends = levels.get("5%", low), levels.get("50%", low), levels.get("95%", high)
     drawn = [drawing.draw_text(0, y, "all users", bold=True), *bar(y, *ends)]
     drawn.append(drawing.draw_line(place(high), y - 10, place(high), y + 2, "ink", 2))
-    for trait, name, mean in users.group_means:
+    for trait, name, mean in users.group_success_means:
         if trait != head:
             head = trait
             y += _STEP + 6
@@ -104,7 +104,7 @@ def _draw_spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
     drawn += [drawing.draw_text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
     sure = say.to_percent(row.confidence)
     means = "; ".join(
-        f"{trait} {name} = {say.format_short(one.value)}" for trait, name, one in users.group_means
+        f"{trait} {name} = {say.format_short(one.value)}" for trait, name, one in users.group_success_means
     )
     return Picture(
         drawing.make_svg(_WIDTH, y + 6, drawn),

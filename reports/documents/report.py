@@ -35,7 +35,7 @@ from fedrec_auditor.reports.documents.document import (
     move_repeats_to_notes,
     split_sentences,
 )
-from fedrec_auditor.reports.documents.figures import draw_system_figures, select_quantile_row
+from fedrec_auditor.reports.documents.figures import draw_system_figures, select_per_user_attack
 from fedrec_auditor.reports.documents.overview import draw_overview
 from fedrec_auditor.reports.record.leaks import Leak, describe_max_gain, list_rows_with_baseline
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
@@ -117,7 +117,7 @@ def _describe_audit(record: Contents, glance: Summary) -> Iterator[str]:
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
     yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
-    if not glance.section.is_own:
+    if not glance.section.is_callers_system:
         yield "The system is a re-implementation of its paper, not its authors' code."
     if glance.section.is_quick:
         cut = metrics.format_trained_rounds(glance.section)
@@ -149,11 +149,11 @@ def build_system_document(
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
-    hit = select_quantile_row(glance)
+    hit = select_per_user_attack(glance)
     main = make_facts(
         ("What to do", glance.advice),
         ("In plain words", say.describe_guesses(headline) if headline else ""),
-        ("Users most at risk", metrics.describe_spread(hit) if hit else ""),
+        ("Users most at risk", metrics.describe_user_spread(hit) if hit else ""),
         ("Training", say.capitalize_first(glance.message_warning)),
         ("Utility", metrics.describe_utility(section, record)),
     )
@@ -273,7 +273,7 @@ def _build_witness(finding: Finding, *, page: bool) -> Iterator[DocSection]:
 def _build_attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> DocSection:
     """The section on attacks: the results that beat guessing, and a table of all results."""
     leaking, margin = _order_leaks(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
-    but = f" Still, {glance.max_gain_text}." if glance.n_results and not leaking else ""
+    but = f" Still, {glance.max_advantage_text}." if glance.n_results and not leaking else ""
     n_small = len(glance.small_leaks)
     few = f" {say.format_count(n_small, 'other result')} beat guessing by less." if n_small else ""
     blocks: list[Block] = [
@@ -302,7 +302,7 @@ def _format_value(leak: Leak) -> Quantity:
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
         f"{metrics.describe_interval(gain)} above the best guess" if gain else "",
-        f"lower limit corrected for all results: {say.format_short(leak.low_limit)}",
+        f"lower limit corrected for all results: {say.format_short(leak.result_lower_limit)}",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
@@ -424,7 +424,7 @@ _SYSTEM_COLUMNS: dict[str, Callable[[Summary], FactValue]] = {
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
     "Result of the attacks": lambda glance: glance.attack_details,
-    "What to do": lambda glance: say.join_texts(glance.advice, glance.utility_shortfall, by=" "),
+    "What to do": lambda glance: say.join_texts(glance.advice, glance.utility_shortfall_text, by=" "),
 }
 
 

@@ -91,7 +91,7 @@ def _draw_legend(width: float) -> tuple[list[str], float]:
 def _draw_block(system: Frontier) -> tuple[list[str], float]:
     """Returns the SVG elements of the block of one system, and the block's height."""
     low, high = _find_range(system)
-    ends = (_HEAD, _FLOOR) if system.is_axis_reversed else (_FLOOR, _HEAD)
+    ends = (_HEAD, _FLOOR) if system.is_y_axis_reversed else (_FLOOR, _HEAD)
     height = drawing.make_axis(low, high, *ends)
     drawn = [
         drawing.draw_text(0.0, 11.0, truncate_text(system.target, _LABEL), bold=True),
@@ -108,7 +108,7 @@ def _draw_block(system: Frontier) -> tuple[list[str], float]:
         for index, level in enumerate(system.baseline_utilities):
             drawn += [_draw_level(left, right, height(end), index) for end in level.distinct_values]
     ticks = {value: f"{value:g}" for value in _choose_ticks(low, high, 4)}
-    if system.is_axis_reversed and max(point.utility.value for point in system.points) > high:
+    if system.is_y_axis_reversed and max(point.utility.value for point in system.points) > high:
         ticks = {value: words for value, words in ticks.items() if value < 0.9 * high + 0.1 * low}
         ticks[high] = f"≥{high:.2g}"
     for value, words in ticks.items():
@@ -143,13 +143,13 @@ def _find_range(system: Frontier) -> tuple[float, float]:
     """Returns the smallest and largest value on the axis of utility."""
     # The axis begins at 0, unless utility is an error such as RMSE.
     levels = [end for level in system.baseline_utilities for end in level.distinct_values]
-    worst = _MAX_ERROR_RATIO * max(levels) if levels and system.is_axis_reversed else math.inf
+    worst = _MAX_ERROR_RATIO * max(levels) if levels and system.is_y_axis_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
     values += [1.0] if system.is_relative_to_noiseless else []
     errors = system.utility_metric in ERROR_METRICS
     low, high = (min(values) if errors else 0.0), max(values)
     span = high - low or abs(high) or 1.0
-    ends = [end for point in system.points for end in point.utility.interval]
+    ends = [end for point in system.points for end in point.utility.confidence_interval]
     high = max(high, *(min(end, high + span) for end in ends))
     low = min(low, *(max(end, low - span) for end in ends)) if errors else low
     rim = 0.06 * (high - low)
@@ -158,8 +158,8 @@ def _find_range(system: Frontier) -> tuple[float, float]:
 
 def _draw_gains(system: Frontier, height: AxisScale) -> list[str]:
     """Returns the SVG elements of the left panel: utility against the attack's gain."""
-    gains = [(point, point.gain) for point in system.points if point.gain is not None]
-    ends = [end for _, gain in gains for end in gain.interval]
+    gains = [(point, point.attack_gain) for point in system.points if point.attack_gain is not None]
+    ends = [end for _, gain in gains for end in gain.confidence_interval]
     low, high = min([0.0, *ends]), max([0.1, *ends])
     rim = 0.04 * (high - low)
     place = drawing.make_axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
@@ -169,7 +169,7 @@ def _draw_gains(system: Frontier, height: AxisScale) -> list[str]:
     marks, lines = list[tuple[float, float]](), list[BoxEdges]()
     for point, gain in gains:
         x, y = place(gain.value), height(point.utility.value)
-        (west, east), ends = map(place, gain.interval), sorted(map(height, point.utility.interval))
+        (west, east), ends = map(place, gain.confidence_interval), sorted(map(height, point.utility.confidence_interval))
         drawn.append(_draw_point((west, x, east), (ends[0], y, ends[1]), point.is_noiseless))
         marks.append((x, y))
         lines += [(west, y - 1, east, y + 1), (x - 1, ends[0], x + 1, ends[1])]
@@ -183,8 +183,8 @@ def _draw_gains(system: Frontier, height: AxisScale) -> list[str]:
 
 def _draw_epsilons(system: Frontier, height: AxisScale) -> list[str]:
     """Returns the SVG elements of the right panel: utility against three kinds of epsilon."""
-    points = [point for point in system.points if point.epsilons]
-    values = [value for point in points for value in point.epsilons.values()]
+    points = [point for point in system.points if point.epsilon_by_kind]
+    values = [value for point in points for value in point.epsilon_by_kind.values()]
     low, high = _find_exponents(values)
     place, end = drawing.make_axis(low, high, _RIGHT, _RIGHT + _PANEL, log=True), _RIGHT + _PANEL
     powers = range(low, high + 1) if high - low <= _MAX_DECADES else (low, (low + high) // 2, high)
@@ -200,7 +200,7 @@ def _draw_epsilons(system: Frontier, height: AxisScale) -> list[str]:
     lines = list[BoxEdges]()
     for point in points:
         y = height(point.utility.value)
-        at = {kind: place(epsilon) for kind, epsilon in point.epsilons.items()}
+        at = {kind: place(epsilon) for kind, epsilon in point.epsilon_by_kind.items()}
         if "shown" in at:
             x, to = at["shown"], at.get("proved", end)
             drawn += [drawing.draw_line(x, y, to, y, "pale", 3), drawing.draw_dot(x, y, "leak")]

@@ -40,8 +40,8 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
     find_leaks,
     list_rows_with_baseline,
-    widen_lower_limit,
-    widen_upper_limit,
+    widen_ci_high,
+    widen_ci_low,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import group_by_system
@@ -63,7 +63,7 @@ class Trend(StrEnum):
 
     WORSE = "worse"
     BETTER = "better"
-    NEITHER = "other"
+    NEUTRAL = "other"
 
 
 class ChangedQuantity(StrEnum):
@@ -79,9 +79,9 @@ class ChangedQuantity(StrEnum):
     """
 
     VERDICT = "verdict"
-    LOWER_BOUND = "epsilon shown"
+    EPSILON_SHOWN = "epsilon shown"
     ATTACK = "attack"
-    UPPER_BOUND = "epsilon proved"
+    EPSILON_PROVED = "epsilon proved"
     CLAIM = "claim"
     SYSTEM = "system"
     UTILITY = "utility"
@@ -277,10 +277,10 @@ def _compare_lower_bound(now: Finding, old: Finding) -> Change | None:
         words = f"and {_format_bound(after.upper)}, was {was.words}"
     else:
         return None
-    trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.NEITHER
+    trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.NEUTRAL
     words = f"the shown epsilon is {after.words}, {words}, for {say.describe_judged_scope(now)}."
     ends = (None if each.lower is None else each.epsilon for each in (was, after))
-    return Change(trend, ChangedQuantity.LOWER_BOUND, now.target, words, *ends)
+    return Change(trend, ChangedQuantity.EPSILON_SHOWN, now.target, words, *ends)
 
 
 def _compare_upper_bound(now: Finding, old: Finding) -> Change | None:
@@ -294,11 +294,11 @@ def _compare_upper_bound(now: Finding, old: Finding) -> Change | None:
     if_now = say.describe_assumptions(after)
     if not moved and if_now == if_then:
         return None
-    trend = (Trend.WORSE if epsilon > before else Trend.BETTER) if moved else Trend.NEITHER
+    trend = (Trend.WORSE if epsilon > before else Trend.BETTER) if moved else Trend.NEUTRAL
     new_condition = if_now if if_now != if_then else ""
     texts = (_format_bound(after), new_condition, f"was {_format_bound(was)}", if_then)
     words = f"the proved epsilon is {say.join_texts(*texts)}, for {say.describe_judged_scope(now)}."
-    return Change(trend, ChangedQuantity.UPPER_BOUND, now.target, words, before, epsilon)
+    return Change(trend, ChangedQuantity.EPSILON_PROVED, now.target, words, before, epsilon)
 
 
 def _exceeds(shown: Bound | None, upper: Bound | None) -> bool:
@@ -403,7 +403,7 @@ class Comparison:
         return self.list_changes(Trend.WORSE)
 
     @property
-    def has_overlap(self) -> bool:
+    def has_common_results(self) -> bool:
         """Whether the two records have a finding in common or, if neither has findings, an attack
         result.
         """
@@ -419,7 +419,7 @@ class Comparison:
         worse, better = (len(self.list_changes(each)) for each in (Trend.WORSE, Trend.BETTER))
         if worse:
             outcome = f"Changes: {worse:,} worse, {better:,} better"
-        elif self.has_overlap:
+        elif self.has_common_results:
             outcome = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
         elif self.n_rows:
             rows = say.format_count(self.n_rows, "attack result")
@@ -430,7 +430,7 @@ class Comparison:
         return f"{outcome}." if known else f"{outcome} in the parts that could be compared."
 
     @property
-    def rule_text(self) -> str:
+    def change_rules_text(self) -> str:
         """Sentences for the reader on the rules by which a difference counts as a change."""
         return say.fill_text("note", "changes", rows=self.n_rows)
 
@@ -443,13 +443,13 @@ class Comparison:
         """
         if self.regressions:
             return EXIT_FOUND
-        return 0 if self.is_complete and self.has_overlap else INCOMPLETE
+        return 0 if self.is_complete and self.has_common_results else INCOMPLETE
 
 
 def _compare_verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     before = index_by_key(baseline.findings, _finding_key)
     for key, now in index_by_key(record.findings, _finding_key).items():
-        old, trend, was = before.get(key), Trend.NEITHER, "the claim is not in the baseline."
+        old, trend, was = before.get(key), Trend.NEUTRAL, "the claim is not in the baseline."
         if old is None:
             if now.verdict is not Verdict.VIOLATED and gate.exit_code([now.verdict]) != EXIT_FOUND:
                 continue
@@ -484,14 +484,14 @@ def _compare_attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterat
     for leak in find_leaks(record, gate.leak_margin):
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
-            words = f"{leak.clause}; the baseline does not have this figure."
+            words = f"{leak.result_clause}; the baseline does not have this figure."
             yield Change(Trend.WORSE, ChangedQuantity.ATTACK, row.target, words, None, row.value)
-        elif old is not None and widen_lower_limit(row, count) > widen_upper_limit(old, count):
-            yield _make_change(row, old, Trend.WORSE if same else Trend.NEITHER)
+        elif old is not None and widen_ci_low(row, count) > widen_ci_high(old, count):
+            yield _make_change(row, old, Trend.WORSE if same else Trend.NEUTRAL)
     for leak in find_leaks(baseline, gate.leak_margin):
         row, new = leak.row, now.get(id(leak.row))
-        if new is not None and widen_upper_limit(new, count) < widen_lower_limit(row, count):
-            yield _make_change(new, row, Trend.BETTER if same else Trend.NEITHER)
+        if new is not None and widen_ci_high(new, count) < widen_ci_low(row, count):
+            yield _make_change(new, row, Trend.BETTER if same else Trend.NEUTRAL)
 
 
 def _make_change(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
@@ -509,7 +509,7 @@ def _compare_claims(record: Contents, baseline: Contents) -> Iterator[Change]:
         texts = [f"it now claims {text} ({now[text]})" for text in sorted(now.keys() - was)]
         texts += [f"it no longer claims {text} ({was[text]})" for text in sorted(was.keys() - now)]
         if texts:
-            yield Change(Trend.NEITHER, ChangedQuantity.CLAIM, target, f"{'; '.join(texts)}.")
+            yield Change(Trend.NEUTRAL, ChangedQuantity.CLAIM, target, f"{'; '.join(texts)}.")
 
 
 def _describe_promise(finding: Finding) -> str:
@@ -523,10 +523,10 @@ def _describe_promise(finding: Finding) -> str:
 def _compare_systems(record: Contents, baseline: Contents) -> Iterator[Change]:
     now, was = _list_targets(record), _list_targets(baseline)
     for name in sorted(now - was):
-        yield Change(Trend.NEITHER, ChangedQuantity.SYSTEM, name, "the system is new.", None, name)
+        yield Change(Trend.NEUTRAL, ChangedQuantity.SYSTEM, name, "the system is new.", None, name)
     for name in sorted(was - now):
         words = "only the baseline has it."
-        yield Change(Trend.NEITHER, ChangedQuantity.SYSTEM, name, words, name, None)
+        yield Change(Trend.NEUTRAL, ChangedQuantity.SYSTEM, name, words, name, None)
 
 
 def _compare_utility(record: Contents, baseline: Contents) -> Iterator[Change]:
@@ -539,7 +539,7 @@ def _compare_utility(record: Contents, baseline: Contents) -> Iterator[Change]:
         if high < low:
             words = f"{row.metric} ({row.protocol}) is {_format_values(row, old)}"
             values = (old.value, row.value)
-            yield Change(Trend.NEITHER, ChangedQuantity.UTILITY, row.target, words, *values)
+            yield Change(Trend.NEUTRAL, ChangedQuantity.UTILITY, row.target, words, *values)
 
 
 def _list_gaps(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:

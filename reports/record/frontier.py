@@ -104,7 +104,7 @@ class AllTrainingsRow(NumberRow):
     trainings: int = Field(ge=1)
 
     @property
-    def interval(self) -> tuple[float, float]:
+    def confidence_interval(self) -> tuple[float, float]:
         """Lower and upper end of the confidence interval; the value twice if it has none."""
         if self.ci_low is None or self.ci_high is None:
             return self.value, self.value
@@ -160,9 +160,9 @@ class SweepPoint:
 
     name: str
     utility: AllTrainingsRow
-    gain: AllTrainingsRow | None
-    epsilons: dict[str, float]
-    user_epsilons: dict[str, float] = field(default_factory=dict)
+    attack_gain: AllTrainingsRow | None
+    epsilon_by_kind: dict[str, float]
+    user_epsilon_by_kind: dict[str, float] = field(default_factory=dict)
     is_noiseless: bool = False
 
     def describe_epsilon(self, kind: str, *, whole: bool = False) -> str:
@@ -172,9 +172,9 @@ class SweepPoint:
         whole: whether to take the epsilon for a whole user over the training, instead of that in
             the scope of the drawing.
         """
-        epsilons = self.user_epsilons if whole else self.epsilons
+        epsilons = self.user_epsilon_by_kind if whole else self.epsilon_by_kind
         epsilon = epsilons.get(kind)
-        clear = self.is_noiseless and kind == "shown" and self.user_epsilons.get(kind) == math.inf
+        clear = self.is_noiseless and kind == "shown" and self.user_epsilon_by_kind.get(kind) == math.inf
         if clear and epsilon in (None, math.inf):
             return "infinite, because data are sent unprotected"
         if epsilon is None:
@@ -228,7 +228,7 @@ class Frontier:
     utility_protocol: str
     attack: str
     epsilon_scope: str
-    user_scope: str
+    whole_user_scope: str
     points: tuple[SweepPoint, ...]
     is_relative_to_noiseless: bool
     baseline_utilities: tuple[BaselineUtility, ...]
@@ -245,7 +245,7 @@ class Frontier:
         return f"{self.utility_metric} {ratio}"
 
     @property
-    def is_axis_reversed(self) -> bool:
+    def is_y_axis_reversed(self) -> bool:
         """Whether smaller values are better, so that the vertical axis is reversed."""
         return self.utility_metric in ERROR_METRICS and not self.is_relative_to_noiseless
 
@@ -279,7 +279,7 @@ def format_baseline_utility(level: BaselineUtility) -> str:
     return " to ".join(map(format_short, level.distinct_values))
 
 
-def describe_unmeasured(swept: SweepContents) -> str:
+def describe_missing_utility(swept: SweepContents) -> str:
     """Returns a sentence that names the systems without measured utility; "" if there are none."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
@@ -327,14 +327,14 @@ def _make_frontier(
         utility_protocol=figure.view,
         attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
         epsilon_scope=scope,
-        user_scope=wider,
+        whole_user_scope=wider,
         points=tuple(
             SweepPoint(
                 name=_make_label(swept.variants[place], place in beside, len(beside) > 1),
                 utility=row,
-                gain=next((r for r in gains if r.variant == place and _match(r, strongest)), None),
-                epsilons=epsilons(place, scope),
-                user_epsilons=epsilons(place, wider or scope),
+                attack_gain=next((r for r in gains if r.variant == place and _match(r, strongest)), None),
+                epsilon_by_kind=epsilons(place, scope),
+                user_epsilon_by_kind=epsilons(place, wider or scope),
                 is_noiseless=place in beside,
             )
             for place, row in chosen.items()

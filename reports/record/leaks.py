@@ -55,28 +55,28 @@ class Leak:
 
     row: AttackRow
     baseline: float
-    low_limit: float
+    result_lower_limit: float
     n_results: int
     is_small: bool = False
 
     @property
     def advantage(self) -> float:
-        """Advantage of the attack: (``low_limit`` - ``baseline``) / (1 - ``baseline``), at most 1.
+        """Advantage of the attack: (``result_lower_limit`` - ``baseline``) / (1 - ``baseline``), at most 1.
 
         This is a lower limit of the share of the gap between guessing and certainty that the attack
         closes.
         """
         room = 1.0 - self.baseline
-        return min((self.low_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
+        return min((self.result_lower_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
 
     @property
-    def clause(self) -> str:
+    def result_clause(self) -> str:
         """Clause that describes the attack result and its baseline, without the system's name."""
         row = self.row
         return (
             f"attack “{row.attack}” ({row.vantage}) reaches “{row.metric}” = "
             f"{say.format_short(row.value)}, at least "
-            f"{say.format_short(self.low_limit)} at {say.to_percent(row.confidence)} confidence "
+            f"{say.format_short(self.result_lower_limit)} at {say.to_percent(row.confidence)} confidence "
             f"({describe_trainings([row])}, corrected for {self.n_results:,} results of the "
             f"system); a guess without the uploads reaches {say.format_short(self.baseline)}"
         )
@@ -106,7 +106,7 @@ def rank_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[L
     return tuple(sorted(beating, key=lambda leak: -leak.advantage))
 
 
-def compute_max_advantages(record: Contents) -> dict[str, dict[str, float | None]]:
+def find_advantages_by_attack(record: Contents) -> dict[str, dict[str, float | None]]:
     """Returns the largest advantage over guessing by attack and system, as nested dictionaries.
 
     The advantage is 0 if no result of the attack beats guessing, and None if no result has a
@@ -164,7 +164,7 @@ def _p_value(row: AttackRow, margin: float) -> float:
     return figure.p_value(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
 
 
-def widen_lower_limit(row: AttackRow, rows: int) -> float:
+def widen_ci_low(row: AttackRow, rows: int) -> float:
     """Returns the lower confidence limit of an attack's metric, corrected for multiple comparisons.
 
     The limit is lowered so that ``rows`` such limits hold together at the row's confidence.
@@ -172,7 +172,7 @@ def widen_lower_limit(row: AttackRow, rows: int) -> float:
     return _Figure.from_row(row).widen_low(rows)
 
 
-def widen_upper_limit(row: AttackRow, rows: int) -> float:
+def widen_ci_high(row: AttackRow, rows: int) -> float:
     """Returns the upper confidence limit of an attack's metric, corrected for multiple comparisons.
 
     The limit is raised so that ``rows`` such limits hold together at the row's confidence.
@@ -312,7 +312,7 @@ def describe_leaks(record: Contents, margin: float) -> str:
         )
     worst = leaking[0]
     return (
-        f"The worst leak is in {worst.row.target}: {worst.clause}. In total, {len(leaking):,} of "
+        f"The worst leak is in {worst.row.target}: {worst.result_clause}. In total, {len(leaking):,} of "
         f"{len(tried):,} results close {by}.{little}"
     )
 

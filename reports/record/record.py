@@ -78,7 +78,7 @@ class GateOutcome:
         fails: bool | None = bool(compared.regressions) if compared else (True if failing else None)
         code = gate.exit_code((finding.verdict for finding in record.findings), failing=fails)
         open_ = gaps and not gate.allows(Exemption.NOT_ASSESSED)
-        apart = compared is not None and not (compared.regressions or compared.has_overlap)
+        apart = compared is not None and not (compared.regressions or compared.has_common_results)
         if record.errors or apart or (open_ and not code):
             code = INCOMPLETE
         code = gate.apply_expired_waivers(code)
@@ -204,7 +204,7 @@ class Sweep(SweepContents):
         """
         path = directory / SWEEP_RECORD_FILE
         try:
-            return cls.model_validate_json(store.read_regular(path, store.MAX_RECORD_BYTES))
+            return cls.model_validate_json(store.read_regular_file(path, store.MAX_RECORD_BYTES))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -244,7 +244,7 @@ class Sweep(SweepContents):
 
     def figure(self) -> Picture:
         """Draws utility against the gain of attacks over guessing, and against epsilon."""
-        systems, note = frontier.make_frontiers(self), frontier.describe_unmeasured(self)
+        systems, note = frontier.make_frontiers(self), frontier.describe_missing_utility(self)
         return Picture(
             sweep_figure.draw_sweep(systems, note),
             "Utility, leakage and epsilon by setting",
@@ -268,7 +268,7 @@ class Sweep(SweepContents):
             systems=frontier.make_frontiers(self),
             notes=[note for note in self.notes if frontier.NOT_RUN_SEPARATOR not in note],
             unplayed=[note for note in self.notes if frontier.NOT_RUN_SEPARATOR in note],
-            missing=frontier.describe_unmeasured(self),
+            missing=frontier.describe_missing_utility(self),
             filters=filters,
             frontier=frontier,
             tables=[(kind, self._list_numbers(kind)) for kind in filters["kind"]],

@@ -120,7 +120,7 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
             draft.unlink(missing_ok=True)
 
 
-def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
+def read_regular_file(path: Path, max_size: int, *, follow: bool = False) -> bytes:
     """Reads a regular file of at most ``max_size`` bytes; such a read cannot block.
 
     Raises OSError, with a description in ``strerror``, for a directory, a FIFO, a device, a larger
@@ -146,7 +146,7 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
     """
     path = location if location.is_file() else location / RECORD_FILE
     try:
-        content = read_regular(path, MAX_RECORD_BYTES, follow=True)
+        content = read_regular_file(path, MAX_RECORD_BYTES, follow=True)
     except OSError as error:
         raise InputError(
             f"Expected a run directory with {RECORD_FILE}, got {location} "

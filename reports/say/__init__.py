@@ -215,7 +215,7 @@ def describe_full_scope(scope: Scope) -> str:
     return f"{describe_scope(scope)}; neighbouring inputs {ADJACENCY_TEXTS[scope.adjacency]}"
 
 
-def label_vacuous(finding: Finding) -> str:
+def label_vacuous_claim(finding: Finding) -> str:
     """Returns the words "promises little" if the judged claim is vacuous, and otherwise "".
 
     A vacuous claim allows right guesses 99.9% of the time.
@@ -231,7 +231,7 @@ def label_verdict(finding: Finding | None) -> str:
     """
     if finding is None:
         return "not judged"
-    flag = label_vacuous(finding)
+    flag = label_vacuous_claim(finding)
     return f"{VERDICT_SIGNS[finding.verdict]} {finding.verdict.label}{flag and f', {flag}'}"
 
 
@@ -409,7 +409,7 @@ def format_limits(lower: float | None, upper: float | None) -> str:
     return f"{format_floor_4_digits(lower)} to {format_ceil_4_digits(upper)}"
 
 
-def format_range(finding: Finding) -> str:
+def format_epsilon_range(finding: Finding) -> str:
     """Formats the range of epsilon between the lower and the upper bound of a judged claim."""
     ends = (None if x is None else x.epsilon for x in (finding.lower_bound, finding.accounted))
     return format_limits(*ends)
@@ -504,7 +504,7 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     guess = "ba"[measured.samples is not None or witness.probability_a >= witness.probability_b]
     yield "output", f"The adversary guesses input {guess} from “{witness.output}”."
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
-    label = label_probability(measured).lower()
+    label = label_event_probability(measured).lower()
     yield label, f"The {label} of this output is {a} under input a and {b} under input b."
     yield "ratio of the larger to the smaller", describe_probability_ratio(measured)
     if witness.copies > 1:
@@ -524,7 +524,7 @@ def format_probability(measured: Bound, value: float) -> str:
     return "less than 1e-323" if value == 0.0 else "more than 1e308"
 
 
-def label_probability(measured: Bound) -> str:
+def label_event_probability(measured: Bound) -> str:
     """Labels the probabilities of a bound's distinguishing event, such as "Probability".
 
     The label is "Measured share" for probabilities that are estimated from draws, "Density" for

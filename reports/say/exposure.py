@@ -30,7 +30,7 @@ class CellTone(StrEnum):
     """
 
     BAD = "bad"
-    OPEN = "open"
+    UNDECIDED = "open"
     CALM = "calm"
 
 
@@ -98,7 +98,7 @@ class Exposure:
     """
 
     main_bounds: tuple[BoundsInScope, ...]
-    other_bounds: tuple[BoundsInScope, ...]
+    bounds_in_other_scopes: tuple[BoundsInScope, ...]
     cell_tone: CellTone
 
 
@@ -119,7 +119,7 @@ def find_exposure(section: Section, vantage: Vantage) -> Exposure | None:
     first = (widest, largest) if _shown_epsilon(largest) > _shown_epsilon(widest) else (widest,)
     return Exposure(
         main_bounds=first,
-        other_bounds=tuple(each for each in every if each not in first),
+        bounds_in_other_scopes=tuple(each for each in every if each not in first),
         cell_tone=_choose_tone(judged, max(bounds, key=lambda bound: bound.epsilon, default=None)),
     )
 
@@ -155,4 +155,4 @@ def _choose_tone(findings: list[Finding], shown: Bound | None) -> CellTone:
     proofs = [finding.accounted for finding in findings if finding.accounted is not None]
     rates = [guess(proof.epsilon, proof.delta) for proof in proofs]
     calm = len(proofs) == len(findings) and max(rates, default=1.0) < MIN_GUESS_RATE_FOR_MEDIUM
-    return CellTone.CALM if calm else CellTone.OPEN
+    return CellTone.CALM if calm else CellTone.UNDECIDED

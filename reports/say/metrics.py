@@ -136,7 +136,7 @@ def describe_attack(row: AttackRow) -> str:
     return f"attack “{row.attack}” {PHRASES['attacker'][row.vantage]}"
 
 
-def describe_spread(row: AttackRow) -> str:
+def describe_user_spread(row: AttackRow) -> str:
     """Describes the spread of an attack's success over users, by quantiles and groups of users.
 
     Returns sentences, or "" if the row has no quantiles. The row must have ``users``.
@@ -164,7 +164,7 @@ def describe_spread(row: AttackRow) -> str:
 
 def _describe_groups(users: UsersRow) -> str:
     """Returns a sentence on the most and the least exposed group; "" if their intervals overlap."""
-    named = [(m, f"“{name}” ({by}), {format_value(m)}") for by, name, m in users.group_means]
+    named = [(m, f"“{name}” ({by}), {format_value(m)}") for by, name, m in users.group_success_means]
     if not named:
         return ""
     low, high = (f(named, key=lambda pair: pair[0].value) for f in (min, max))

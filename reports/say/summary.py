@@ -70,7 +70,7 @@ class Summary:
     n_results: int
     leaks: tuple[Leak, ...]
     small_leaks: tuple[Leak, ...]
-    max_gain_text: str
+    max_advantage_text: str
 
     @property
     def assessment(self) -> SeverityAssessment:
@@ -109,7 +109,7 @@ class Summary:
             return "not judged"
         if finding.verdict is Verdict.NO_CLAIM:
             return "none"
-        flag = say.label_vacuous(finding) if finding.verdict is Verdict.CONSISTENT else ""
+        flag = say.label_vacuous_claim(finding) if finding.verdict is Verdict.CONSISTENT else ""
         return say.join_texts(finding.verdict.label, flag)
 
     @property
@@ -155,13 +155,13 @@ class Summary:
         claim = say.capitalize_first(say.join_texts(self.claim_phrase, self.scope_phrase))
         verdict = say.PHRASES["sentence"][finding.verdict]
         little = say.PHRASES["note"]["vacuous"] if finding.vacuous else ""
-        texts = (verdict, claim, little, say.capitalize_first(self.largest_bound))
+        texts = (verdict, claim, little, say.capitalize_first(self.largest_bound_text))
         return f"{say.join_texts(*texts, by='. ')}."
 
     @property
     def headline(self) -> str:
         """Verdict on the claim, with its bounds or the largest lower bound, in few words."""
-        bounds = self.claim_phrase or self.largest_bound
+        bounds = self.claim_phrase or self.largest_bound_text
         return say.join_texts(f"claim: {self.verdict}", bounds, by="; ")
 
     @property
@@ -186,7 +186,7 @@ class Summary:
         return f"{harmed}{counts.n_unusable:,} of {counts.sent:,} messages are empty or unusable"
 
     @property
-    def utility_shortfall(self) -> str:
+    def utility_shortfall_text(self) -> str:
         """Text that names what the system's utility does not beat: guessing, baseline, or both.
 
         The text is empty if the utility beats both.
@@ -204,7 +204,7 @@ class Summary:
         basis = say.join_texts(
             f"{len(self.small_leaks)} of {tried} beat guessing" if self.small_leaks else tried,
             f"{say.format_count(lost, 'attack')} could not run" if lost else "",
-            self.max_gain_text,
+            self.max_advantage_text,
             by="; ",
         )
         tested = "the system was hardly tested; " if self.leak_assessment.unassessed_text else ""
@@ -237,7 +237,7 @@ class Summary:
         return ""
 
     @property
-    def largest_bound(self) -> str:
+    def largest_bound_text(self) -> str:
         """Clause on the largest lower bound of epsilon, over all scopes.
 
         The clause is empty if ``claim_phrase`` states this bound or an equally large one already.
@@ -266,7 +266,7 @@ class Summary:
         phrase = say.join_texts(self.claim_phrase, self.scope_phrase)
         claim = say.join_texts(f"claim: {self.verdict}", phrase, by="; ")
         results, todo = f"{claim}. {self.attack_details}.", f"To do: {self.advice}"
-        text = say.join_texts(results, self.utility_shortfall, todo, by=" ")
+        text = say.join_texts(results, self.utility_shortfall_text, todo, by=" ")
         return f"{self.section.target}: {self.assessment.severity_text}; {text}"
 
     @property

@@ -12,7 +12,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.figures import draw_all_figures
 from fedrec_auditor.reports.record import rows as record_rows
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.leaks import compute_max_advantages
+from fedrec_auditor.reports.record.leaks import find_advantages_by_attack
 from fedrec_auditor.reports.writers.svg import make_svg_file
 
 # Names of the exported tables: fields of the record, and "advantages" of attacks by system.
@@ -47,7 +47,7 @@ def format_csv_table(record: record_rows.Contents, name: str) -> str:
     if name == "attacks":
         rows = [*_list_attack_figures(record)]
     elif name == "advantages":
-        advantages = compute_max_advantages(record)
+        advantages = find_advantages_by_attack(record)
         rows = [{"attack": attack} | by_system for attack, by_system in advantages.items()]
     else:
         parts = getattr(record, name)

@@ -18,7 +18,7 @@ from fedrec_auditor.reports.documents.overview import EPSILON_SIGNS, EpsilonRow
 from fedrec_auditor.reports.documents.report import build_claim_sections, build_system_document
 from fedrec_auditor.reports.record import frontier
 from fedrec_auditor.reports.record.comparison import Comparison, Trend
-from fedrec_auditor.reports.record.leaks import Severity, compute_max_advantages
+from fedrec_auditor.reports.record.leaks import Severity, find_advantages_by_attack
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import group_by_system, make_severity_key
 from fedrec_auditor.reports.record.waivers import describe_waivers
@@ -178,14 +178,14 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
 
     for system in frontier.make_frontiers(swept):
         table = Table(title=Text(say.make_printable(system.target)), title_justify="left")
-        wider = ("proved", "shown") if system.user_scope else ()
+        wider = ("proved", "shown") if system.whole_user_scope else ()
         of_user = (f"user: {kind}" for kind in wider)
         head = ("Setting", system.axis_label, "Gain", *frontier.EPSILON_KINDS, *of_user)
         rows: list[tuple[str, ...]] = [head]
         for point in system.points:
             epsilons = [point.describe_epsilon(kind) for kind in frontier.EPSILON_KINDS]
             epsilons += [point.describe_epsilon(kind, whole=True) for kind in wider]
-            rows.append((point.name, *map(_format_figure, (point.utility, point.gain)), *epsilons))
+            rows.append((point.name, *map(_format_figure, (point.utility, point.attack_gain)), *epsilons))
         heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
         for text in heads:
             table.add_column(text, overflow="fold")
@@ -201,7 +201,7 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         )
         console.print(Text(say.make_printable(say.join_texts(*notes, by="; ") + ".")))
     errors = (f"error: {error}" for error in swept.errors)
-    for line in filter(None, (frontier.describe_unmeasured(swept), *errors)):
+    for line in filter(None, (frontier.describe_missing_utility(swept), *errors)):
         console.print(Text(say.make_printable(line)))
 
 
@@ -224,7 +224,7 @@ SEVERITY_STYLES = {
 _TRENDS = {
     Trend.WORSE: ("Worse", "bold red"),
     Trend.BETTER: ("Better", "bold"),
-    Trend.NEITHER: ("Changed, neither worse nor better", "bold"),
+    Trend.NEUTRAL: ("Changed, neither worse nor better", "bold"),
 }
 _INDENT = 4
 # Number of columns of an attack's bar from guessing to certainty.
@@ -263,7 +263,7 @@ def print_advantages(record: Contents, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table, rows = Table(box=None, padding=(0, 1, 0, 0)), compute_max_advantages(record)
+    table, rows = Table(box=None, padding=(0, 1, 0, 0)), find_advantages_by_attack(record)
     table.add_column("attack", no_wrap=True)
     for name in next(iter(rows.values()), ()):
         table.add_column(Text(say.make_printable(name)), overflow="fold", min_width=4)
@@ -351,7 +351,7 @@ def print_comparison(compared: Comparison, console: Console) -> None:
     console.print()
     print_paragraphs(console, compared.incomparable, "note:", "yellow")
     print_paragraphs(console, compared.unassessed, "not assessed:", "yellow")
-    print_hanging(console, compared.rule_text)
+    print_hanging(console, compared.change_rules_text)
     print_line(console, compared.conclusion, "bold")
 
 
@@ -393,7 +393,7 @@ def _print_summaries(summaries: Sequence[Summary], console: Console) -> None:
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
         got, todo = say.capitalize_first(glance.attack_result), f"To do: {glance.advice}"
-        texts = (glance.scope_phrase, got, glance.utility_shortfall, todo)
+        texts = (glance.scope_phrase, got, glance.utility_shortfall_text, todo)
         print_paragraphs(console, filter(None, texts), "", indent=_INDENT)
 
 

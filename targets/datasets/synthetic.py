@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.settings import Checked, Probability, Range, check_settings
 
 # Increase of an item's log-weight for a user whose taste or attribute matches it, at strength 1.
-LOG_WEIGHT_PER_MATCH = 2.0
+ITEM_MATCH_LOG_WEIGHT = 2.0
 # Earliest time at which a user joins, length of the joining period, and mean time between ratings
 # (seconds).
 FIRST_JOIN, JOIN_SPAN, MEAN_PAUSE = 1_000_000_000, 200 * 86_400, 600.0
@@ -46,8 +46,8 @@ class SyntheticTruth:
     user_taste: NDArray[np.int64]
     item_taste: NDArray[np.int64]
     attributes: dict[str, Attribute]
-    preferences: dict[str, NDArray[np.int64]]
-    n_choices: NDArray[np.int64]
+    preferences_by_attribute: dict[str, NDArray[np.int64]]
+    n_items_per_user: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +109,12 @@ class Synthetic(Checked):
         starts = range(0, self.n_users, USERS_PER_CHUNK)
         chunks = (np.arange(at, min(at + USERS_PER_CHUNK, self.n_users)) for at in starts)
         chosen = np.concatenate([self._draw_items(truth, users, choice) for users in chunks])
-        user = np.repeat(np.arange(self.n_users), truth.n_choices)
+        user = np.repeat(np.arange(self.n_users), truth.n_items_per_user)
         match = self.taste * (truth.user_taste[user] == truth.item_taste[chosen])
         stars = np.clip(np.rint(clock.normal(3.0 + match, 1.0)), 1, 5).astype(np.float32)
         joined = clock.integers(FIRST_JOIN, FIRST_JOIN + JOIN_SPAN, self.n_users)
         pauses = np.cumsum(1 + clock.exponential(MEAN_PAUSE, len(chosen)).astype(np.int64))
-        first = np.concatenate([[0], np.cumsum(truth.n_choices)])
+        first = np.concatenate([[0], np.cumsum(truth.n_items_per_user)])
         times = joined[user] + pauses - pauses[first[:-1]][user]
         order = np.lexsort((chosen, user))
         return Interactions(
@@ -150,11 +150,11 @@ class Synthetic(Checked):
             user_taste=rng.integers(0, self.tastes, self.n_users),
             item_taste=rng.integers(0, self.tastes, self.n_items),
             attributes=attributes,
-            preferences={
+            preferences_by_attribute={
                 name: rng.integers(0, len(USER_SHARE_BY_CATEGORY[name]), self.n_items)
                 for name in ("gender", "age_group")
             },
-            n_choices=np.clip(
+            n_items_per_user=np.clip(
                 np.rint(self.profile * rng.lognormal(-0.125, 0.5, self.n_users)), low, high
             )
             .astype(np.int64)
@@ -168,9 +168,9 @@ class Synthetic(Checked):
         of users, and ``truth`` is the result of ``draw_truth``.
         """
         matches = self.taste * (truth.user_taste[users, None] == truth.item_taste).astype("f4")
-        for name, lean in truth.preferences.items():
+        for name, lean in truth.preferences_by_attribute.items():
             matches += self.signal * (truth.attributes[name].codes[users, None] == lean)
-        weights = np.exp(LOG_WEIGHT_PER_MATCH * matches) * truth.popularity
+        weights = np.exp(ITEM_MATCH_LOG_WEIGHT * matches) * truth.popularity
         return np.asarray(weights, dtype=np.float32)
 
     def _draw_items(
@@ -185,7 +185,7 @@ class Synthetic(Checked):
         arrivals = rng.standard_exponential((len(users), self.n_items), dtype=np.float32)
         arrivals /= self.weigh_items(truth, users)
         order = np.argsort(arrivals, axis=1)
-        return order[np.arange(self.n_items) < truth.n_choices[users, None]]
+        return order[np.arange(self.n_items) < truth.n_items_per_user[users, None]]
 
     def _make_rng(self, stream: int) -> Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(stream,)))

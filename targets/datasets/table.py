@@ -17,7 +17,7 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     REPAIR_FILE_ADVICE,
     NumberColumn,
     TimeColumn,
-    to_unix_seconds,
+    to_unix_seconds_and_notes,
 )
 from fedrec_auditor.targets.datasets.parts.joined import InteractionRows
 from fedrec_auditor.targets.tables import is_table_path
@@ -33,7 +33,7 @@ USUAL_NAMES_BY_ROLE = {
 }
 _NAMES = [name for names in USUAL_NAMES_BY_ROLE.values() for name in names]
 # Value that a caller gives instead of a column's name if ratings or times should not be read.
-NO_COLUMN_VALUE = "none"
+OMIT_COLUMN_VALUE = "none"
 # Remedy in the error for a first line that does not contain names of columns.
 HEADER_IS_ROW_ADVICE = (
     "It looks like a row. If it is one, say --no-header and which column is which by number "
@@ -49,7 +49,7 @@ ROLE_COLUMN_SPECS: Mapping[str, NumberColumn | str] = {
     "user": "user",
     "item": "item",
     "rating": NumberColumn(
-        entry_name="rating",
+        name_in_errors="rating",
         low=-np.inf,
         high=np.inf,
         pattern=NUMBER_REGEX,
@@ -121,7 +121,7 @@ class Table:
         options = {key: columns.pop(key) for key in table_file.TEXT_FILE_KEYS if key in columns}
         choose = partial(find_columns, columns=columns, place=str(path))
         file = table_file.open_table(path, options, choose, _NAMES, HEADER_IS_ROW_ADVICE)
-        there = file.read_names()
+        there = file.read_column_names()
         chosen = choose(there)
         specs = {key: (there.index(name), ROLE_COLUMN_SPECS[key]) for key, name in chosen.items()}
         pairs = InteractionRows.read(file, specs)
@@ -132,7 +132,7 @@ class Table:
             raise table_file.make_header_error(file, HEADER_IS_ROW_ADVICE)
         notes = [*_note_unread(there, chosen, columns, path.name, unsure)]
         if pairs.timestamps is not None:
-            times, read = to_unix_seconds(pairs.timestamps, path.name)
+            times, read = to_unix_seconds_and_notes(pairs.timestamps, path.name)
             pairs, notes = replace(pairs, timestamps=times), [*notes, *read]
         pairs, read = _drop_zeros(pairs, zeros, path)
         notes += read
@@ -198,7 +198,7 @@ def find_columns(
     given = {
         role: name
         for role, name in columns.items()
-        if name in names or name != NO_COLUMN_VALUE or role in COLUMN_ROLES[:2]
+        if name in names or name != OMIT_COLUMN_VALUE or role in COLUMN_ROLES[:2]
     }
     if absent := [name for name in given.values() if name not in names]:
         quoted_names = ", ".join(map(repr, absent))

@@ -220,7 +220,7 @@ class PaperEntry(TomlTable):
         return int(self.number.rstrip(ascii_lowercase))
 
     @property
-    def number_letter(self) -> str:
+    def number_suffix(self) -> str:
         """Letter at the end of ``number``: "b" if it is "22b", and "" if it is "22"."""
         return self.number.lstrip(digits)
 
@@ -277,7 +277,7 @@ class PaperEntry(TomlTable):
             scope=self.scope or claim.scope,
             delta=delta,
             note=name_values.fill_text(" ".join(notes)),
-            epsilon_curve=curve,
+            epsilon_by_delta=curve,
         )
 
 

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.components import Component, Floats, Ints, Randomize
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.settings import NoiseSetting, get_numbers
+from fedrec_auditor.targets.settings import NoiseSetting, get_numeric_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -204,9 +204,9 @@ class RoundClaim:
     ``epsilon``: epsilon of the claim; infinite if the authors state no number.
     ``unit``: the data that the claim protects, such as one interaction.
     ``statement``: the claim in one or two sentences, in this project's words.
-    ``second_delta``: a delta above 0, at which the claim is compared with bounds in addition to
+    ``positive_delta``: a delta above 0, at which the claim is compared with bounds in addition to
         delta 0; 0 if it is compared only at delta 0.
-    ``unstated_part``: description of a part of the audited protection that the authors do not state
+    ``unstated_protection``: description of a part of the audited protection that the authors do not state
         and this project chose, such as a distribution; "" if there is none. If not empty, no bound
         refutes the claim.
     """
@@ -214,8 +214,8 @@ class RoundClaim:
     epsilon: float
     unit: Unit
     statement: str
-    second_delta: float = 0.0
-    unstated_part: str = ""
+    positive_delta: float = 0.0
+    unstated_protection: str = ""
 
 
 class Protection(Protocol):
@@ -240,7 +240,7 @@ class Protection(Protocol):
         only one is ``private_user``: false, if the protection perturbs users' features, because a
         model whose user vectors stay on the device does not use features.
         """
-        return {} if self.get_attribute_event() is None else {"private_user": False}
+        return {} if self.get_event_per_attribute() is None else {"private_user": False}
 
     def prepare_data(self, clients: Clients) -> Clients:
         """Returns the data on which clients train, such as perturbed features.
@@ -307,7 +307,7 @@ class Protection(Protocol):
         """
         return 0.0
 
-    def get_attribute_event(self) -> dp.DpEvent | None:
+    def get_event_per_attribute(self) -> dp.DpEvent | None:
         """Returns the accounting event of one user attribute, such as gender, in a whole training.
 
         None if the protection has no own measure for attributes: the upload's event then applies.
@@ -317,7 +317,7 @@ class Protection(Protocol):
     @property
     def settings(self) -> Mapping[str, float]:
         """Settings that the adversary knows: all fields that are numbers or booleans, by name."""
-        return get_numbers(self)
+        return get_numeric_fields(self)
 
 
 class Route(Protocol):

@@ -100,7 +100,7 @@ class ComposedSystem(System):
         for group in self.group_names:
             # raises InputError for a group without a budget
             self.protection.get_entry_randomizer(group)
-        if self.private_user and self.protection.get_attribute_event() is not None:
+        if self.private_user and self.protection.get_event_per_attribute() is not None:
             raise InputError(
                 "Expected private_user=False, because the protection perturbs users' features, got "
                 "True, which trains without them. Set private_user=False, or change the protection."
@@ -110,7 +110,7 @@ class ComposedSystem(System):
     def noise_setting(self) -> NoiseSetting | None:  # type: ignore[override]
         """Names of the settings that determine the amount of noise; None without any noise."""
         knob = self.protection.noise_setting
-        return None if knob is None else knob.prefix_paths("protection")
+        return None if knob is None else knob.prefix_setting_names("protection")
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:  # type: ignore[override]
@@ -193,7 +193,7 @@ class ComposedSystem(System):
                 scope=make_local_scope(promise.unit, Vantage.SERVER, Horizon.ROUND),
                 statement=promise.statement,
                 source=f"{self.paper}, {self.place}",
-                basis=Basis.DERIVED if promise.unstated_part else self.basis,
+                basis=Basis.DERIVED if promise.unstated_protection else self.basis,
             )
             own = claim.scope, 0.0, ""
             claims += [
@@ -202,7 +202,7 @@ class ComposedSystem(System):
                     scope=scope,
                     delta=delta,
                     note=note,
-                    unstated_quantity=promise.unstated_part,
+                    unstated_quantity=promise.unstated_protection,
                 )
                 for scope, delta, note in (own, *self._widen_scopes(promise, population))
             ]
@@ -239,13 +239,13 @@ class ComposedSystem(System):
                     "promise for one parameter does not cover an attribute. The F1 scores of "
                     "attacks are lower bounds on how much uploads reveal of an attribute.",
                 )
-        if promise.second_delta:
+        if promise.positive_delta:
             for unit, covered in (
                 (Unit.COORDINATE, "one parameter"),
                 (Unit.USER, f"an upload of {total:,} parameters"),
             ):
                 note = f"Guarantee for {covered}, at the sigma, clipping and delta of this audit."
-                yield make_local_scope(unit, *whole_round), promise.second_delta, note
+                yield make_local_scope(unit, *whole_round), promise.positive_delta, note
         if self.route.vantage is Vantage.SHUFFLED and promise.unit is Unit.COORDINATE:
             for horizon in (Horizon.ROUND, Horizon.TRAINING):
                 note = (
@@ -306,7 +306,7 @@ class ComposedSystem(System):
         takes part.
         """
         protection = self.protection
-        whole = protection.get_attribute_event() if scope.unit is Unit.ATTRIBUTE else None
+        whole = protection.get_event_per_attribute() if scope.unit is Unit.ATTRIBUTE else None
         if whole is not None:
             return whole
         if scope.protects_user_presence:

@@ -51,14 +51,14 @@ class DeviceBlock(NamedTuple):
     """A block of m devices that one call trains, and the order in which each visits its examples.
 
     ``devices``: row index of each device in ``DeviceTables.dense_params``, shape (m,).
-    ``first_rows``: index of each device's first row in ``DeviceTables.item_rows``, shape (m,).
+    ``first_row_indices``: index of each device's first row in ``DeviceTables.item_rows``, shape (m,).
     ``row_counts``: number of each device's rows, one per example, shape (m,).
     ``visit_order``: index of the example that the i-th device of the block visits at each step of
         an epoch, as ``visit_order[epoch, i]``, shape (epochs, m, largest row count).
     """
 
     devices: Int64Array
-    first_rows: Int64Array
+    first_row_indices: Int64Array
     row_counts: Int64Array
     visit_order: Int32Array
 
@@ -76,7 +76,7 @@ class DeviceTables(NamedTuple):
         E, W1, W2, b of the user's embedding (``minibatch.Layers``), then the MLP's weights and
         biases; parameters that the model does not have are left out.
     ``item_rows``: item embeddings of the examples, shape (nnz, d).
-    ``linear_coefficients``: coefficients of ``dense_params`` in a random linear term that is added
+    ``dense_linear_term``: coefficients of ``dense_params`` in a random linear term that is added
         to the loss to protect privacy (``LocalSettings.linear_term_scales``), of equal shape; empty
         without such a term.
     ``linear_row_coefficients``: coefficients of ``item_rows`` in this term, of equal shape; empty
@@ -87,8 +87,8 @@ class DeviceTables(NamedTuple):
     features: F32
     dense_params: F32
     item_rows: F32
-    linear_coefficients: F32
-    linear_row_coefficients: F32
+    dense_linear_term: F32
+    row_linear_term: F32
 
 
 class AdamMoments(NamedTuple):
@@ -233,7 +233,7 @@ def _train(
     d_rows, held = row_state[0].reshape(size, d), 0
     for i in range(size):
         held += positive[i]
-    part = np.float32(1) / np.float32(held) if settings.neighbour_mode != 0 else np.float32(0)
+    part = np.float32(1) / np.float32(held) if settings.mean_row_mode != 0 else np.float32(0)
     steps = done * ((size + settings.batch - 1) // settings.batch)
     decay_1, decay_2 = BETA_1**steps, BETA_2**steps
     for epoch in range(order.shape[0]):
@@ -244,7 +244,7 @@ def _train(
             _gather_rows(z, mean, own, positive, visit, part)
             multiply_vector(z_u, e, features)
             logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
-            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbour_mode)
+            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.mean_row_mode)
             if settings.has_mlp:
                 score_items(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
                 compute_loss_slopes(logit, positive, visit, settings.has_squared_loss)
@@ -253,7 +253,7 @@ def _train(
                 multiply_vector(logit, z[:b], user)
                 compute_loss_slopes(logit, positive, visit, settings.has_squared_loss)
                 compute_product_gradients(d_user, dz, logit, z, user)
-            if settings.neighbour_mode == 2:
+            if settings.mean_row_mode == 2:
                 backprop_embedding(d_z_u, d_mean, d_user, user, inner, mean, p, g)
             else:
                 copy_into(d_z_u, d_user)
@@ -292,17 +292,17 @@ def train_block(
     length = tables.dense_params.shape[1]
     s, flat = make_scratch_arrays(settings.batch, d), np.zeros((3, length), np.float32)
     p, g = make_layers(flat[0], d, width, settings), make_layers(flat[1], d, width, settings)
-    term, drawn = make_layers(flat[2], d, width, settings), tables.linear_row_coefficients
-    has_term = len(tables.linear_coefficients) > 0
+    term, drawn = make_layers(flat[2], d, width, settings), tables.row_linear_term
+    has_term = len(tables.dense_linear_term) > 0
     for place in range(len(block.devices)):
-        at, first = block.devices[place], block.first_rows[place]
+        at, first = block.devices[place], block.first_row_indices[place]
         end = first + block.row_counts[place]
         own, positive = tables.item_rows[first:end], tables.is_positive[first:end]
         load_params(p, tables.dense_params[at], settings.has_mlp)
         if has_term:
-            load_params(term, tables.linear_coefficients[at], settings.has_mlp)
-        if len(tables.linear_row_coefficients):
-            drawn = tables.linear_row_coefficients[first:end]
+            load_params(term, tables.dense_linear_term[at], settings.has_mlp)
+        if len(tables.row_linear_term):
+            drawn = tables.row_linear_term[first:end]
         device = DeviceData(own, positive, tables.features[at], drawn, block.visit_order[:, place])
         moments = np.zeros((2, length), np.float32)
         row_state = np.zeros((3, len(own) * d), np.float32)

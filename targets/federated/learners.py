@@ -1,7 +1,7 @@
 """Learners: models of user and item embeddings that devices train, scored by MLP or dot product.
 
 A device has a user vector z_u = E_U x_u, made from the user's features x_u, and the item table,
-whose rows are z_v. To z_u the device may add the mean row of its own items (``NeighbourMode``). It
+whose rows are z_v. To z_u the device may add the mean row of its own items (``NeighbourUse``). It
 scores an item by a two-layer MLP on both embeddings or by their dot product. It minimises the
 summed binary cross-entropy (or squared error) by minibatch SGD or Adam.
 """
@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Machine, iter_blocks
 from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalSettings
-from fedrec_auditor.targets.federated.local_training import NeighbourMode, train_devices
+from fedrec_auditor.targets.federated.local_training import NeighbourUse, train_devices
 from fedrec_auditor.targets.settings import Checked, Count, Positive
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
@@ -72,7 +72,7 @@ class _EmbeddingLearner(Checked):
     dimension: Count = 64
     init_scale: Positive = 0.1
 
-    neighbours: ClassVar[NeighbourMode]
+    neighbours: ClassVar[NeighbourUse]
     has_mlp: ClassVar[bool]
     tuned_values: ClassVar[Mapping[str, Any]] = _make_tuned_values(
         server_rate=0.05, rounds=40, epochs=1, learning_rate=0.05, dimension=16
@@ -92,7 +92,7 @@ class _EmbeddingLearner(Checked):
         """Returns the shape of every component (named array of the model), by name."""
         d = self.dimension
         shapes: dict[str, tuple[int, ...]] = {"user.E": (d, sizes.n_user_features)}
-        if self.neighbours is NeighbourMode.CONVOLVED:
+        if self.neighbours is NeighbourUse.CONVOLVED:
             shapes |= {"user.W1": (d, d), "user.W2": (d, d), "user.b": (d,)}
         shapes["item"] = (sizes.n_items, d)
         if self.has_mlp:
@@ -170,10 +170,10 @@ class _EmbeddingLearner(Checked):
             user = features @ model["user.E"].T
         else:
             user = np.einsum("nf,ndf->nd", features, clients.user_embeddings)
-        if self.neighbours is NeighbourMode.IGNORED:
+        if self.neighbours is NeighbourUse.IGNORED:
             return np.asarray(user)
         mean = compute_mean_rows(clients.interactions.ratings, model["item"])
-        if self.neighbours is NeighbourMode.ADDED:
+        if self.neighbours is NeighbourUse.ADDED:
             return np.asarray(user + mean)
         user = (user + mean @ model["user.W1"].T) @ model["user.W2"].T + model["user.b"]
         return np.asarray(np.maximum(user, 0))
@@ -222,7 +222,7 @@ class GcnLearner(_EmbeddingLearner):
     in the paper: the item features x_v are random there, so E_V x_v is a free vector.
     """
 
-    neighbours = NeighbourMode.CONVOLVED
+    neighbours = NeighbourUse.CONVOLVED
     has_mlp = True
     tuned_values = _make_tuned_values(
         server_rate=0.02, rounds=180, epochs=1, learning_rate=0.02, dimension=16, init_scale=0.2
@@ -243,7 +243,7 @@ class LightGcnLearner(_EmbeddingLearner):
     constant factor.
     """
 
-    neighbours = NeighbourMode.ADDED
+    neighbours = NeighbourUse.ADDED
     has_mlp = False
 
 
@@ -264,7 +264,7 @@ class MfLearner(_EmbeddingLearner):
 
     loss: Literal["logistic", "squared"] = "logistic"
 
-    neighbours = NeighbourMode.IGNORED
+    neighbours = NeighbourUse.IGNORED
     has_mlp = False
 
     @property
@@ -284,7 +284,7 @@ class NcfLearner(_EmbeddingLearner):
     because the FedRec protocol has a user component, an item component and an MLP.
     """
 
-    neighbours = NeighbourMode.IGNORED
+    neighbours = NeighbourUse.IGNORED
     has_mlp = True
     tuned_values = _make_tuned_values(
         server_rate=0.1, rounds=60, epochs=2, learning_rate=0.03, dimension=16, init_scale=0.3

@@ -130,7 +130,7 @@ def draw_linear_term(
     return drawn.reshape(len(streams), *shapes[name])
 
 
-def draw_row_coefficients(
+def draw_row_linear_term(
     streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
     """Draws the coefficients of item rows in a random linear term of each device's loss, (nnz, d).
@@ -167,7 +167,7 @@ def _draw_keys(streams: Streams, count: int) -> NDArray[np.uint64]:
     return (streams.draw_words(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
 
 
-class NeighbourMode(IntEnum):
+class NeighbourUse(IntEnum):
     """Use of the rows of the user's items (graph neighbours) in the user's embedding.
 
     z_u is the user's own vector, z_v are the rows of the user's items, and W1, W2 and b are
@@ -197,7 +197,7 @@ class TrainingJob:
         call runs all epochs.
     """
 
-    shapes: dict[str, tuple[int, ...]]
+    param_shapes: dict[str, tuple[int, ...]]
     training: LocalSettings
     streams: Streams
     examples: Examples
@@ -252,7 +252,7 @@ def train_devices(
     local: LocalSettings,
     compute: Machine,
     *,
-    neighbours: NeighbourMode,
+    neighbours: NeighbourUse,
     has_mlp: bool,
     has_squared_loss: bool,
 ) -> dict[str, Component]:
@@ -282,7 +282,7 @@ def train_devices(
         _run_epochs(work, range(local.epochs), compute)
     out: dict[str, Component] = {
         name: Dense(values, Payload.MODEL, local.learning_rate)
-        for name, values in split_params(work.tables.dense_params, work.shapes).items()
+        for name, values in split_params(work.tables.dense_params, work.param_shapes).items()
     }
     rows = SparseRows(
         indptr=work.examples.indptr,
@@ -323,14 +323,14 @@ def _make_job(
         features=np.ascontiguousarray(clients.features, dtype=np.float32),
         dense_params=np.repeat(first[None], len(clients), axis=0),
         item_rows=model["item"][examples.item_ids],
-        linear_coefficients=_join_linear_terms(objective, local, shapes, dense),
-        linear_row_coefficients=draw_row_coefficients(objective, local, shapes, examples),
+        dense_linear_term=_join_linear_terms(objective, local, shapes, dense),
+        row_linear_term=draw_row_linear_term(objective, local, shapes, examples),
     )
     if clients.user_embeddings is not None:
         split_params(tables.dense_params, shapes)["user.E"][:] = clients.user_embeddings
     copies = (2 if local.epoch_noise else 0,)
     return TrainingJob(
-        shapes=shapes,
+        param_shapes=shapes,
         training=local,
         streams=clients.streams,
         examples=examples,
@@ -366,14 +366,14 @@ def _join_linear_terms(
 
 
 def _epoch_streams(work: TrainingJob, name: str, epoch: int) -> Streams:
-    return work.streams.derive(_NOISE + epoch).derive(list(work.shapes).index(name))
+    return work.streams.derive(_NOISE + epoch).derive(list(work.param_shapes).index(name))
 
 
 def _add_epoch_noise(work: TrainingJob, epoch: int) -> None:
     """Applies the noise at the end of ``epoch`` to all parameters and to the trained item rows, in
     place.
     """
-    for name, values in split_params(work.tables.dense_params, work.shapes).items():
+    for name, values in split_params(work.tables.dense_params, work.param_shapes).items():
         if name in work.training.epoch_noise:
             values[:] = work.training.epoch_noise[name](values, _epoch_streams(work, name, epoch))
     if "item" in work.training.epoch_noise:

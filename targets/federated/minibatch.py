@@ -27,8 +27,8 @@ _part = jit_compile(cache=False, fastmath=REORDERED_MATH_FLAGS)
 class KernelSettings(NamedTuple):
     """Settings of a model and of its training, as the compiled code needs them.
 
-    ``neighbour_mode``: how the user's embedding uses the mean item row: 0 not at all, 1 as a
-        summand, 2 by a convolution (``local_training.NeighbourMode``).
+    ``mean_row_mode``: how the user's embedding uses the mean item row: 0 not at all, 1 as a
+        summand, 2 by a convolution (``local_training.NeighbourUse``).
     ``has_mlp``: whether an MLP scores items; otherwise the score is a dot product.
     ``has_squared_loss``: whether the loss is the squared error; otherwise it is the cross-entropy.
     ``is_adam``: whether the optimizer is Adam; otherwise it is gradient descent.
@@ -36,7 +36,7 @@ class KernelSettings(NamedTuple):
     ``batch``: examples per minibatch.
     """
 
-    neighbour_mode: int
+    mean_row_mode: int
     has_mlp: bool
     has_squared_loss: bool
     is_adam: bool
@@ -52,24 +52,24 @@ class Layers(NamedTuple):
 
     ``all_params``: all these parameters as one vector, shape (P,).
     ``feature_weights``: E, the weights of the user's features, shape (d, number of features).
-    ``mean_row_weights``: W1, the weights of the mean row, shape (d, d).
-    ``outer_weights``: W2, shape (d, d).
+    ``mean_item_row_weights``: W1, the weights of the mean row, shape (d, d).
+    ``embedding_layer_weights``: W2, shape (d, d).
     ``bias``: b, shape (d,).
-    ``user_half_weights``, ``item_half_weights``: the two halves of the MLP's first weights, applied
+    ``mlp_user_weights``, ``mlp_item_weights``: the two halves of the MLP's first weights, applied
         to the user's embedding and (transposed) to the item's, shape (d, d).
-    ``mlp_tail``: the MLP's first bias, its last weight and its last bias, shape (2d + 1,).
+    ``mlp_other_params``: the MLP's first bias, its last weight and its last bias, shape (2d + 1,).
 
     A layer that the model does not have is an arbitrary view that is never read.
     """
 
     all_params: F32
     feature_weights: F32
-    mean_row_weights: F32
-    outer_weights: F32
+    mean_item_row_weights: F32
+    embedding_layer_weights: F32
     bias: F32
-    user_half_weights: F32
-    item_half_weights: F32
-    mlp_tail: F32
+    mlp_user_weights: F32
+    mlp_item_weights: F32
+    mlp_other_params: F32
 
 
 class ScratchArrays(NamedTuple):
@@ -81,12 +81,12 @@ class ScratchArrays(NamedTuple):
     ``item_gradients``: gradients of ``item_rows``, shape (batch, d).
     ``hidden_layer``: hidden layer of the MLP, shape (d * batch,).
     ``logits``: scores of the items, shape (batch,).
-    ``mean_row``: mean row of the user's items, shape (d,).
-    ``own_vector``: the user's own vector z_u = E x_u, shape (d,).
-    ``inner_vector``: z_u + W1 mean, an intermediate result of the user's embedding, shape (d,).
+    ``mean_item_row``: mean row of the user's items, shape (d,).
+    ``feature_embedding``: the user's own vector z_u = E x_u, shape (d,).
+    ``embedding_hidden_layer``: z_u + W1 mean, an intermediate result of the user's embedding, shape (d,).
     ``user_embedding``: the user's embedding, shape (d,).
-    ``own_vector_gradient``: gradient of ``own_vector``, shape (d,).
-    ``mean_row_gradient``: gradient of ``mean_row``, shape (d,).
+    ``feature_embedding_gradient``: gradient of ``feature_embedding``, shape (d,).
+    ``mean_item_row_gradient``: gradient of ``mean_item_row``, shape (d,).
     ``embedding_gradient``: gradient of ``user_embedding``, shape (d,).
     ``first_bias_gradient``: gradient of the MLP's first bias, shape (d,).
     """
@@ -95,12 +95,12 @@ class ScratchArrays(NamedTuple):
     item_gradients: F32
     hidden_layer: F32
     logits: F32
-    mean_row: F32
-    own_vector: F32
-    inner_vector: F32
+    mean_item_row: F32
+    feature_embedding: F32
+    embedding_hidden_layer: F32
     user_embedding: F32
-    own_vector_gradient: F32
-    mean_row_gradient: F32
+    feature_embedding_gradient: F32
+    mean_item_row_gradient: F32
     embedding_gradient: F32
     first_bias_gradient: F32
 
@@ -129,7 +129,7 @@ def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Laye
     end = d * width
     e = flat[:end].reshape(d, width)
     w_1, w_2, bias, from_user, from_item = e, e, flat, e, e
-    if settings.neighbour_mode == 2:
+    if settings.mean_row_mode == 2:
         w_1 = flat[end : end + d * d].reshape(d, d)
         w_2 = flat[end + d * d : end + 2 * d * d].reshape(d, d)
         end += 2 * d * d + d
@@ -162,12 +162,12 @@ def load_params(layers: Layers, theta: F32, has_mlp: bool) -> None:
     """
     copy_into(layers.all_params, theta)
     if has_mlp:
-        d, top = len(layers.user_half_weights), len(theta) - len(layers.mlp_tail)
+        d, top = len(layers.mlp_user_weights), len(theta) - len(layers.mlp_other_params)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
         for h in range(d):
             for k in range(d):
-                layers.user_half_weights[h, k] = weight[h, k]
-                layers.item_half_weights[k, h] = weight[h, d + k]
+                layers.mlp_user_weights[h, k] = weight[h, k]
+                layers.mlp_item_weights[k, h] = weight[h, d + k]
 
 
 @_part
@@ -181,12 +181,12 @@ def store_params(theta: F32, layers: Layers, has_mlp: bool) -> None:
     """
     copy_into(theta, layers.all_params)
     if has_mlp:
-        d, top = len(layers.user_half_weights), len(theta) - len(layers.mlp_tail)
+        d, top = len(layers.mlp_user_weights), len(theta) - len(layers.mlp_other_params)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
         for h in range(d):
             for k in range(d):
-                weight[h, k] = layers.user_half_weights[h, k]
-                weight[h, d + k] = layers.item_half_weights[k, h]
+                weight[h, k] = layers.mlp_user_weights[h, k]
+                weight[h, d + k] = layers.mlp_item_weights[k, h]
 
 
 @_part
@@ -339,20 +339,20 @@ def compute_mlp_gradients(
     total = np.float32(0)
     for e in range(len(slope)):
         total += slope[e]
-    g.mlp_tail[2 * d] = total
+    g.mlp_other_params[2 * d] = total
     for h in range(d):
-        weight, to_last, to_first = p.mlp_tail[d + h], np.float32(0), np.float32(0)
+        weight, to_last, to_first = p.mlp_other_params[d + h], np.float32(0), np.float32(0)
         for e in range(len(slope)):
             to_last += slope[e] * hidden[h, e]
             back = slope[e] * weight if hidden[h, e] > 0 else np.float32(0)
             hidden[h, e] = back
             to_first += back
         d_first[h] = to_first
-        g.mlp_tail[d + h] = to_last
-        g.mlp_tail[h] = to_first
-    np.dot(hidden.T, p.item_half_weights.T, dz)
-    np.dot(z.T, hidden.T, g.item_half_weights)
-    _backpropagate(g.user_half_weights, d_user, p.user_half_weights, d_first, user)
+        g.mlp_other_params[d + h] = to_last
+        g.mlp_other_params[h] = to_first
+    np.dot(hidden.T, p.mlp_item_weights.T, dz)
+    np.dot(z.T, hidden.T, g.mlp_item_weights)
+    _backpropagate(g.mlp_user_weights, d_user, p.mlp_user_weights, d_first, user)
 
 
 @_part
@@ -387,5 +387,5 @@ def backprop_embedding(
     for k in range(len(user)):
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
         g.bias[k] = d_user[k]
-    _backpropagate(g.outer_weights, d_z_u, p.outer_weights, d_user, inner)
-    _backpropagate(g.mean_row_weights, d_mean, p.mean_row_weights, d_z_u, mean)
+    _backpropagate(g.embedding_layer_weights, d_z_u, p.embedding_layer_weights, d_user, inner)
+    _backpropagate(g.mean_item_row_weights, d_mean, p.mean_item_row_weights, d_z_u, mean)

@@ -31,7 +31,7 @@ class ClippedNoise:
     ``clip``: the clipping bound.
     ``scale``: scale of the Laplace noise, or standard deviation of the normal noise.
     ``is_normal``: whether the noise is normal; otherwise it is Laplace.
-    ``first_entry``: position in the clients' random streams at which their noise begins; one
+    ``stream_offset``: position in the clients' random streams at which their noise begins; one
         number, or one per client.
 
     The noise of an entry is the draw at its position in its client's stream, so that an array has
@@ -41,7 +41,7 @@ class ClippedNoise:
     clip: float
     scale: float
     is_normal: bool = False
-    first_entry: int | Ints = 0
+    stream_offset: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Returns the arrays ``values`` with clipped and noisy entries, in the same data type.
@@ -51,7 +51,7 @@ class ClippedNoise:
         """
         size = math.prod(values.shape[1:])
         flat = np.ascontiguousarray(values).reshape(len(values), size)
-        out, streams = np.empty_like(flat), streams.skip_words(self.first_entry)
+        out, streams = np.empty_like(flat), streams.skip_words(self.stream_offset)
         if self.is_normal:
             self._add_normal(flat, streams, out)
         else:
@@ -73,7 +73,7 @@ class ClippedNoise:
 
         ``count`` is one number, or an array with one number per client.
         """
-        return replace(self, first_entry=self.first_entry + count)
+        return replace(self, stream_offset=self.stream_offset + count)
 
     def add_noise_to_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
@@ -87,7 +87,7 @@ class ClippedNoise:
 
         A row gets the same noise as if noise were added to the client's whole table.
         """
-        out, streams = np.empty_like(values), streams.skip_words(self.first_entry)
+        out, streams = np.empty_like(values), streams.skip_words(self.stream_offset)
         if not self.is_normal:
             from fedrec_auditor.targets.noise_kernel import add_laplace_rows
 

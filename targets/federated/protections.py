@@ -26,7 +26,13 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Produ
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise, PiecewiseEpsilon
-from fedrec_auditor.targets.settings import Checked, Epsilon, NoiseSetting, Positive, get_numbers
+from fedrec_auditor.targets.settings import (
+    Checked,
+    Epsilon,
+    NoiseSetting,
+    Positive,
+    get_numeric_fields,
+)
 from fedrec_auditor.targets.streams import Streams
 
 
@@ -210,7 +216,7 @@ class AdaptiveLaplace(_LaplaceNoise):
 
         Raises InputError for other groups.
         """
-        budgets = get_numbers(self)
+        budgets = get_numeric_fields(self)
         del budgets["clip"], budgets["every_epoch"]
         if group not in budgets:
             raise InputError(
@@ -284,7 +290,7 @@ class GaussianProtection(NoiseProtection):
                     "Gaussian noise masks the uploaded parameters. The paper prints no sigma, "
                     "clipping, epsilon or delta."
                 ),
-                second_delta=_DELTA,
+                positive_delta=_DELTA,
             ),
         )
 
@@ -408,7 +414,7 @@ class ObjectiveProtection(Checked, Protection):
                 "in the uploaded model. The paper prints neither the distribution of the noise "
                 f"nor epsilon, so that this audit chose both, with epsilon {self.epsilon:g}."
             ),
-            unstated_part=_BEYOND + (_ATTRIBUTES if self.features else ""),
+            unstated_protection=_BEYOND + (_ATTRIBUTES if self.features else ""),
         )
         if not self.features:
             return (objective,)
@@ -423,7 +429,7 @@ class ObjectiveProtection(Checked, Protection):
         )
         return objective, attribute
 
-    def get_attribute_event(self) -> dp.DpEvent | None:
+    def get_event_per_attribute(self) -> dp.DpEvent | None:
         """Returns the accounting event of one attribute in a whole training.
 
         None if features are not perturbed. Two categories of an attribute differ in two entries of

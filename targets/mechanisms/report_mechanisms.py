@@ -475,7 +475,7 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
         """Probability with which the output is drawn independently of the input: e^(-epsilon/2),
         rounded up.
         """
-        return bases.compute_noise_probability(self.epsilon, _CELLS, self._n_near)
+        return bases.compute_input_ignore_prob(self.epsilon, _CELLS, self._n_near)
 
     @property
     def magnitude(self) -> float:

@@ -299,7 +299,7 @@ class Recording:
     manifest: Manifest
     rounds: tuple[RecordedRound, ...]
     release: ArrayFile | None
-    truth: Path | None
+    truth_path: Path | None
     metadata_digest: str
 
     @classmethod
@@ -388,7 +388,7 @@ class Recording:
             )
         return np.unique(np.concatenate(lists)) if lists else np.zeros(0, np.int64)
 
-    def drop_nonfinite(self) -> tuple[Recording, tuple[str, ...]]:
+    def drop_nonfinite_data(self) -> tuple[Recording, tuple[str, ...]]:
         """Drops data with NaN or infinities; returns the remaining recording, and notes on them.
 
         All numbers are read once. Models and sums that are not finite are removed here. Messages

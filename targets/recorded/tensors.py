@@ -63,7 +63,7 @@ SENDERS_NAME, COUNTS_SUFFIX = "senders", "counts"
 # Maximum size of a file in bytes.
 MAX_FILE_BYTES = 2**40
 # Maximum size in bytes of one array of senders or of row counts in a compressed file.
-MAX_PER_MESSAGE_BYTES = 2**28
+MAX_INDEX_ARRAY_BYTES = 2**28
 # Maximum number of characters in a sender's name.
 MAX_SENDER_CHARS = 1024
 # Maximum number of arrays in a file.
@@ -269,7 +269,7 @@ class NpzFile(ArrayFile):
     text_names: names of the arrays that may hold texts instead of numbers
     """
 
-    max_index_bytes: ClassVar[int] = MAX_PER_MESSAGE_BYTES
+    max_index_bytes: ClassVar[int] = MAX_INDEX_ARRAY_BYTES
     allowed_names: ClassVar[Collection[str]] = ()
     text_names: ClassVar[Collection[str]] = (SENDERS_NAME,)
 
@@ -391,11 +391,11 @@ class PartForm(StrEnum):
 
     FULL = "whole"
     SENT_ROWS = "rows"
-    MOVED_ROWS = "moved"
+    CHANGED_ROWS = "moved"
 
 
 # Forms in which a file stores only some rows of a table.
-PARTIAL_TABLE_FORMS = (PartForm.SENT_ROWS, PartForm.MOVED_ROWS)
+PARTIAL_TABLE_FORMS = (PartForm.SENT_ROWS, PartForm.CHANGED_ROWS)
 
 
 @dataclass(frozen=True, slots=True)

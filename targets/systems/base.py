@@ -169,17 +169,17 @@ class ScopedClaim:
     delta: float = 0.0
     note: str = ""
     unstated_quantity: str = ""
-    epsilon_curve: Callable[[float], float] | None = None
+    epsilon_by_delta: Callable[[float], float] | None = None
 
     def convert_to_delta(self, delta: float) -> ScopedClaim | None:
-        """Returns the claim at another delta, with the epsilon that ``epsilon_curve`` gives at this
+        """Returns the claim at another delta, with the epsilon that ``epsilon_by_delta`` gives at this
         delta.
 
-        None if the claim has no ``epsilon_curve``.
+        None if the claim has no ``epsilon_by_delta``.
         """
-        if self.epsilon_curve is None:
+        if self.epsilon_by_delta is None:
             return None
-        epsilon = self.epsilon_curve(delta)
+        epsilon = self.epsilon_by_delta(delta)
         stated = f"The claim states its formula for delta {self.claim.delta:g}"
         statement = f"{stated}; this audit evaluates it at delta {delta:g}."
         basis = Basis.pick_less_direct(self.claim.basis, Basis.COMPUTED)
@@ -295,10 +295,10 @@ class SystemOrigin:
     is_runnable: bool = True
     client_system: Target | None = None
     n_users: int | None = None
-    send_rate: float = 1.0
+    user_send_rate: float = 1.0
     assumption: str = ""
     caveat: str = ""
-    n_dropped: int = 0
+    n_nonfinite_messages: int = 0
 
 
 def get_origin(target: Target) -> SystemOrigin:

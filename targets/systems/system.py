@@ -29,8 +29,8 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repe
 from fedrec_auditor.targets.mechanisms.parts.bases import EpsilonOrZero
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.memory_mapping import RoundStore
-from fedrec_auditor.targets.own_modules import name_choice
-from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numbers
+from fedrec_auditor.targets.own_modules import make_choice_name
+from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numeric_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import base
 from fedrec_auditor.targets.systems.base import DEFAULT_MACHINE, Model, Population, Target
@@ -172,7 +172,7 @@ class System(Checked, Target, ABC):
         ``get_training_cost_args`` overrides this.
         """
         usual = {
-            "rounds": self.n_steps,
+            "rounds": self.n_training_steps,
             "senders": 0 if self.is_central else interactions.n_users,
             "reports": self.sizes.reports or 0,
         }
@@ -240,7 +240,7 @@ class System(Checked, Target, ABC):
         """
         training, spill = self.train(interactions, rng, compute), RoundStore(compute)
         rounds: list[Round] = []
-        stored, number, total = None, 0, self.n_steps
+        stored, number, total = None, 0, self.n_training_steps
         first = 0 if n_kept_rounds is None else total - n_kept_rounds
         while True:
             try:
@@ -265,7 +265,7 @@ class System(Checked, Target, ABC):
         return base.TrainingRun(transcript=transcript, model=model, user_vectors=vectors)
 
     @property
-    def n_steps(self) -> int:
+    def n_training_steps(self) -> int:
         """Number of steps of a training: its rounds, or 1 if each client uploads only once."""
         return self.rounds or 1
 
@@ -288,7 +288,7 @@ class System(Checked, Target, ABC):
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings=get_numbers(self),
+            settings=get_numeric_fields(self),
             item_features=interactions.genres,
         )
 
@@ -347,7 +347,7 @@ class System(Checked, Target, ABC):
 def _get_name(kind: type) -> str:
     """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
     module = kind.__module__.rpartition(".")[2]
-    own = name_choice(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
+    own = make_choice_name(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
     return str(vars(kind).get("called", own))
 
 

@@ -154,7 +154,7 @@ def _copy_std_streams() -> dict[str, tuple[int, int]]:
 
 
 @contextmanager
-def convert_errors(name: str) -> Iterator[None]:
+def convert_to_input_error(name: str) -> Iterator[None]:
     """Context that converts errors of foreign code to an InputError that names the failing line.
 
     ``name`` is the name of the foreign code in the message. An error is converted if its traceback
@@ -190,7 +190,7 @@ def get_error_text(error: BaseException) -> str:
 
 # A function that the owner of an audited system supplies: a client, a server, a scoring function or
 # ``rows``.
-OwnerFunction = Callable[..., Any]
+SystemOwnerFunction = Callable[..., Any]
 _PAD = (
     "The length of a message must not reveal its sender: pad messages to one shape, or send a "
     "table with one row per item."
@@ -220,7 +220,7 @@ class CheckedClient:
     other arrays or another shape than the first message, or if its numbers are not finite.
     """
 
-    client_function: OwnerFunction
+    client_function: SystemOwnerFunction
     expected_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     part_types: Mapping[str, str] = field(default_factory=dict)
     structure: ArrayStructure | None = None
@@ -308,7 +308,7 @@ def check_arrays(
 
 
 @contextmanager
-def guard_call(what: str, function: OwnerFunction | None, remedy: str) -> Iterator[None]:
+def guard_call(what: str, function: SystemOwnerFunction | None, remedy: str) -> Iterator[None]:
     """Context that converts errors of a foreign function to InputErrors with the failing line.
 
     what: the result that was expected of the function, for the error message
@@ -326,7 +326,7 @@ def guard_call(what: str, function: OwnerFunction | None, remedy: str) -> Iterat
         ) from error
 
 
-def requires_arguments(function: OwnerFunction, count: int) -> bool:
+def requires_arguments(function: SystemOwnerFunction, count: int) -> bool:
     """Whether a function requires at least ``count`` positional arguments.
 
     Parameters with a default do not count. False if the signature is unknown.
@@ -340,7 +340,7 @@ def requires_arguments(function: OwnerFunction, count: int) -> bool:
     return len(needed) >= count
 
 
-def locate_source(function: OwnerFunction) -> str:
+def locate_source(function: SystemOwnerFunction) -> str:
     """Returns the file and line of a function as ``file.py:12``, or else the function's name."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
@@ -351,7 +351,7 @@ def locate_source(function: OwnerFunction) -> str:
     return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
 
 
-def describe_error(error: Exception, function: OwnerFunction | None) -> str:
+def describe_error(error: Exception, function: SystemOwnerFunction | None) -> str:
     """Describes an exception in one line: type, message, and the line of the error.
 
     The line is the innermost one of the exception's trace in the file of ``function``, or else the
@@ -417,7 +417,7 @@ class MessagePacker:
 
     get_kind: Callable[[str], Payload]
     broadcast: Broadcast | None
-    has_message: list[bool] = field(default_factory=list, init=False)
+    has_message_by_device: list[bool] = field(default_factory=list, init=False)
     _parts: dict[str, list[tuple[NDArray[np.intp] | None, Any]]] = field(
         default_factory=dict, init=False
     )
@@ -425,7 +425,7 @@ class MessagePacker:
 
     def add_message(self, message: ClientMessage | None) -> None:
         """Adds the message of the next device; None states that this device sends no message."""
-        self.has_message.append(message is not None)
+        self.has_message_by_device.append(message is not None)
         self._like = self._like or message or {}
         for name, array in (message or {}).items():
             self._parts.setdefault(name, []).append(self._pack(name, array))
@@ -440,7 +440,7 @@ class MessagePacker:
         for name, array in (self._like or example()).items():
             nothing = self._pack(name, self._get_base(name, array))
             sent = iter(self._parts.get(name, ()))
-            parts = [next(sent) if there else nothing for there in self.has_message]
+            parts = [next(sent) if there else nothing for there in self.has_message_by_device]
             made[name] = self._join_parts(name, parts)
         return made
 

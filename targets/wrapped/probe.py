@@ -10,14 +10,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import LIST_PADDING, Payload, check_lists
+from fedrec_auditor.targets.components import LIST_PADDING, Payload, check_list_entries
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import (
     CheckedClient,
     ClientMessage,
     History,
-    OwnerFunction,
+    SystemOwnerFunction,
     locate_source,
     restore_random_state,
 )
@@ -31,7 +31,7 @@ _ALONE = 300  # maximum number of seconds of a call in a new process
 
 # Function of the number of items that returns the first model and its structure; both are None if
 # the server broadcasts no model.
-ModelFactory = Callable[[int], tuple[Broadcast | None, ArrayStructure | None]]
+ModelByItemCount = Callable[[int], tuple[Broadcast | None, ArrayStructure | None]]
 # Function of a number of rounds that yields, for each round, its number (from 1) and the messages
 # that several devices with equal histories send.
 MessageRepeater = Callable[[int], Iterator[tuple[int, list[ClientMessage]]]]
@@ -53,15 +53,15 @@ class ProbeResult:
 
     kinds: Mapping[str, Payload]
     part_types: Mapping[str, str]
-    allows_any_items: bool
+    can_enlarge_catalogue: bool
     notes: tuple[str, ...]
     upload_bytes: int
     message_repeater: MessageRepeater
 
 
 def probe_client(
-    function: OwnerFunction,
-    make_model: ModelFactory,
+    function: SystemOwnerFunction,
+    make_model: ModelByItemCount,
     interactions: Interactions,
     *,
     kinds: Mapping[str, Payload],
@@ -121,7 +121,7 @@ def probe_client(
     for name, kind in all_kinds.items():
         for _, message in tried:
             where = f"messages of your client ({locate_source(function)})"
-            check_lists(kind, message[name], interactions.n_items, name, where)
+            check_list_entries(kind, message[name], interactions.n_items, name, where)
     any_items = not is_fixed and _can_take_more(trial, make_model, histories[0])
     if not any_items:
         notes.append(
@@ -169,7 +169,7 @@ def _note_on_seeds(
     )
 
 
-def _can_take_more(trial: _Trial, make_model: ModelFactory, history: History) -> bool:
+def _can_take_more(trial: _Trial, make_model: ModelByItemCount, history: History) -> bool:
     """Returns whether model and client also work with four more items than the data have."""
     more = history.n_items + _MORE_ITEMS
     try:
@@ -203,7 +203,7 @@ def _is_item_list(name: str, tried: Sequence[tuple[History, ClientMessage]]) -> 
 
 @dataclass(slots=True)
 class _Trial:
-    function: OwnerFunction
+    function: SystemOwnerFunction
     model: Broadcast | None
     structure: ArrayStructure | None
     client: CheckedClient
@@ -312,7 +312,7 @@ def _run_in_new_process(trial: _Trial, history: History) -> ClientMessage | None
     return sent
 
 
-def _refuse_kept_state(function: OwnerFunction) -> NoReturn:
+def _refuse_kept_state(function: SystemOwnerFunction) -> NoReturn:
     raise InputError(
         "Expected messages that depend only on the device's own data, got other messages after "
         f"calls for other devices ({locate_source(function)}): the client keeps something between "

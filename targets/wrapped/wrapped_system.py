@@ -40,7 +40,7 @@ from fedrec_auditor.targets.wrapped.client import (
     ClientMessage,
     History,
     MessagePacker,
-    OwnerFunction,
+    SystemOwnerFunction,
     check_arrays,
     guard_call,
     locate_source,
@@ -135,9 +135,9 @@ class WrappedSystem(System):
         attribute)
     """
 
-    client: OwnerFunction
+    client: SystemOwnerFunction
     model: Any = None
-    server: OwnerFunction | None = None
+    server: SystemOwnerFunction | None = None
     rounds: Count = 1
     share: Share = 1.0
     n_items: int | None = None
@@ -147,13 +147,13 @@ class WrappedSystem(System):
     route: Vantage = Vantage.SERVER
     settings: Mapping[str, float] = field(default_factory=dict)
     proof: Mapping[Horizon, DpEvent] = field(default_factory=dict)
-    scores: OwnerFunction | None = None
+    scores: SystemOwnerFunction | None = None
     upload_seconds: NonNegative = 0.0
     upload_bytes: CountOrZero = 0
     obeys: bool = False
     n_users: Annotated[int | None, _SEVERAL] = None
     drops_out: bool = False
-    rows: OwnerFunction | None = None
+    rows: SystemOwnerFunction | None = None
     part_types: Mapping[str, str] = field(default_factory=dict)
     extra_code: tuple[Any, ...] = ()
     paper: str = "your own system"
@@ -233,7 +233,7 @@ class WrappedSystem(System):
     @property
     def origin(self) -> systems.SystemOrigin:
         """Origin of the system: external code, with claims that the caller states as numbers."""
-        return systems.SystemOrigin(is_external=True, n_users=self.n_users, send_rate=self.share)
+        return systems.SystemOrigin(is_external=True, n_users=self.n_users, user_send_rate=self.share)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
         """Calls the client on trial; returns a copy with the observed properties, and notes on it.
@@ -257,7 +257,7 @@ class WrappedSystem(System):
             self,
             kinds=facts.kinds,
             part_types=facts.part_types,
-            n_items=self.n_items if facts.allows_any_items else interactions.n_items,
+            n_items=self.n_items if facts.can_enlarge_catalogue else interactions.n_items,
             upload_bytes=facts.upload_bytes,
             upload_seconds=self.upload_seconds
             or getattr(self.client, "upload_seconds", _CALL) + facts.upload_bytes / _BYTES,
@@ -487,7 +487,7 @@ class WrappedSystem(System):
                 lambda: self._find_example(client, structure, broadcast, history)
             )
         if self.drops_out:
-            sent[PRESENCE_ARRAY] = _bits(packing.has_message)
+            sent[PRESENCE_ARRAY] = _bits(packing.has_message_by_device)
         return Uploads(np.repeat(np.arange(profiles.n_users), messages_per_client), sent)
 
     def get_message_function(

@@ -56,7 +56,7 @@ def draw_problem(
     labels = np.unique(codes[known], return_inverse=True)[1]
     read = make_input_table(table, np.arange(100))
     made = AttributeProblem(read, known, unknown, labels, side)
-    return made, *made.make_input_rows(read.compute_values().astype(np.float64)), labels
+    return made, *made.make_train_and_test_rows(read.compute_values().astype(np.float64)), labels
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from sklearn import metrics as reference
 from fedrec_auditor.attacks.parts.supervised import get_macro_auc, get_macro_f1
 from fedrec_auditor.auditor.games.metrics import (
     BALANCED_ACC,
-    GAIN_METRIC,
     MACRO_F1,
+    MACRO_F1_GAIN_METRIC,
     NOT_GUESSED_CODE,
     Guesses,
     estimate_metrics,
@@ -94,12 +94,12 @@ def blind(case: Guesses) -> Guesses:
 
 def compute_metrics(case: Guesses) -> dict[str, float]:
     """Metrics of a large number of users, taken as the true values."""
-    tally, blinded = (each.guess_counts.sum(axis=1) for each in (case, blind(case)))
+    tally, blinded = (each.guess_truth_counts.sum(axis=1) for each in (case, blind(case)))
     asked = case.class_guesses[0] != NOT_GUESSED_CODE
     assert case.scores is not None
     return {
         MACRO_F1: float(get_macro_f1(tally).mean()),
-        GAIN_METRIC: float((get_macro_f1(tally) - get_macro_f1(blinded)).mean()),
+        MACRO_F1_GAIN_METRIC: float((get_macro_f1(tally) - get_macro_f1(blinded)).mean()),
         BALANCED_ACC: float((tally[0, 0] / tally[0, 1]).mean()),
         "AUC": get_macro_auc(case.true_classes[asked], case.scores[0][asked]),
     }

@@ -16,8 +16,8 @@ from fedrec_auditor.auditor.worlds import pilot_rules
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.pilot_rules import CoordinateScorer, choose_rule_or_feature
-from fedrec_auditor.auditor.worlds.scores import OneRunScores, check_repeats
+from fedrec_auditor.auditor.worlds.pilot_rules import CoordinateScorer, choose_run_scorer
+from fedrec_auditor.auditor.worlds.scores import OneRunScores, check_score_repeats
 from tests.contracts.worlds import (
     NOTHING,
     WORLDS,
@@ -172,7 +172,7 @@ def _bound(noise: str, mean: NDArray[np.float64], delta: float, rng: np.random.G
 
     pilot = [features(sent(world, 150, piloting)) for world in (0, 1)]
     budget = RuleTestPlan(n_draws=2 * _DRAWS, delta=delta, alpha=0.05)
-    rule, _ = choose_rule_or_feature(pilot_rules.fit_logistic_rule, pilot[0], pilot[1], 3, budget)
+    rule, _ = choose_run_scorer(pilot_rules.fit_logistic_rule, pilot[0], pilot[1], 3, budget)
     worlds = worlds_of(
         lambda stream, n: rule(features(sent(0, n, stream))),
         lambda stream, n: rule(features(sent(1, n, stream))),
@@ -205,4 +205,4 @@ def test_independent_discrete_scores_are_accepted(values: int) -> None:
         atoms = rng.normal(size=values)
         chances = rng.dirichlet(np.full(values, rng.choice([0.3, 1.0, 1e6])))
         size = int(rng.integers(20, 1_000))
-        check_repeats(*(rng.choice(atoms, size, p=chances).round(4) for _ in range(2)))
+        check_score_repeats(*(rng.choice(atoms, size, p=chances).round(4) for _ in range(2)))

@@ -87,7 +87,7 @@ class AttackCase:
             candidate_pairs=np.stack([users, users % data().n_items], axis=1),
             profiles=None if halved is None else data().ratings,
             reference_views=() if halved is None else halved.views.get(self.vantage, ()),
-            is_in_training=None if halved is None else halved.is_included,
+            is_in_reference_training=None if halved is None else halved.is_included,
             known_items=membership.split_known_items(data(), np.random.default_rng(2))[0],
         )
 
@@ -218,8 +218,8 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
             broadcast=one.broadcast and {k: mixed(v) for k, v in one.broadcast.items()},
             aggregate=one.aggregate and {k: mixed(v) for k, v in one.aggregate.items()},
             sum_senders=None
-            if one.sum_senders is None
-            else np.sort(rng.permutation(n)[: len(one.sum_senders)]),
+            if one.senders_in_sum is None
+            else np.sort(rng.permutation(n)[: len(one.senders_in_sum)]),
             cleartext=None,
         )
         for one in rewritten(view, renamed).rounds
@@ -249,7 +249,7 @@ def alarms(case: AttackCase) -> Counter[str]:
         view = replace(case.run.transcript.view(Vantage.SERVER), vantage=case.vantage)
     views = [view]
     if attack.needs_known and len(view.group_names) > 1:
-        views += [view.keep_group(group) for group in view.group_names]
+        views += [view.keep_part_group(group) for group in view.group_names]
     result: Counter[str] = Counter()
     for seed in range(case.plays):
         rng = np.random.default_rng([7, seed])
@@ -259,7 +259,7 @@ def alarms(case: AttackCase) -> Counter[str]:
             trainings, empty = replace(trainings, is_included=coins), view
         else:
             empty = emptied(views[seed % len(views)], rng, always=not linking)
-        given = {"user_vectors": case.run.user_vectors, "half_trainings": trainings}
+        given = {"user_vectors": case.run.user_vectors, "trainings_on_user_halves": trainings}
         rows = rows_of(attack, empty, rng, interactions=data(), **given)
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"

@@ -317,7 +317,7 @@ class LinksByChance:
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> LinkScores:
         before, last = view.rounds[-2].uploads, view.rounds[-1].uploads
         users = np.unique(before.users).astype(np.int64)
-        return LinkScores(scores=self.scores(view, len(last.users), users), candidates=users)
+        return LinkScores(scores=self.scores(view, len(last.users), users), candidate_senders=users)
 
     def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
         return np.zeros((messages, len(candidates)))

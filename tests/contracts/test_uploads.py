@@ -168,7 +168,7 @@ def test_promises(protection: Protection) -> None:
     for promise in promises:
         assert promise.epsilon > 0, f"an epsilon of {promise.epsilon} is promised"
         assert len(promise.statement) > 30, f"too short a statement: {promise.statement!r}"
-        assert 0.0 <= promise.second_delta < 1.0, f"notable from {promise.second_delta}"
+        assert 0.0 <= promise.positive_delta < 1.0, f"notable from {promise.positive_delta}"
         if promise.unit is Unit.COORDINATE:
             entries = [protection.get_entry_randomizer(group) for group in GROUPS]
             worst = max(find_exact_bound(one, SCOPE).epsilon for one in entries if one is not None)

@@ -164,7 +164,7 @@ def test_unmeasured_figures_are_listed() -> None:
     said = dict(re.findall(r"^\| `([\w-]+)` \| ((?:Figure|Table).*) \|$", TEXT, re.MULTILINE))
     assert said.keys() < {page.name for page in WHOLE.pages}
     for page in WHOLE.pages:
-        assert page.left_out == get_reproduction(page.name).unmeasured_notes
+        assert page.left_out == get_reproduction(page.name).unmeasured_number_notes
         lost = [re.sub(r"\(.*?\)", "", note.split(": ")[1]) for note in page.left_out]
         lost = [each for each in lost if re.match("(the epsilon axes of )?(Figure|Table)", each)]
         named, found = (set(PLACE.findall(each)) for each in (said.get(page.name, ""), str(lost)))

@@ -144,8 +144,8 @@ def test_views_are_restricted_to_a_group_of_components() -> None:
     parts = {"user.a": FORMS["dense"], "user.b": FORMS["scalar"], "item": FORMS["rows"]}
     view = make_view(**parts)
     assert view.group_names == ("user", "item")
-    assert view.keep_group("user").group_names == ("user",)
-    assert not view.keep_group("user").find_linked_rounds("item")
+    assert view.keep_part_group("user").group_names == ("user",)
+    assert not view.keep_part_group("user").find_linked_rounds("item")
     assert [uploads.users.tolist() for uploads, _ in view.find_linked_rounds("item")] == [
         USERS.tolist()
     ]
@@ -164,9 +164,9 @@ def test_the_aggregate_shows_participants_and_no_message() -> None:
     public = PublicInfo(algorithm="any", n_users=5, n_items=9)
     made = Transcript(public=public, rounds=(Round(None, uploads),))
     (one,) = made.view(Vantage.AGGREGATE).rounds
-    np.testing.assert_array_equal(one.sum_senders, [0, 2, 4])
+    np.testing.assert_array_equal(one.senders_in_sum, [0, 2, 4])
     np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
-    assert one.uploads is one.shuffled is one.cleartext is None
+    assert one.uploads is one.shuffled_parts is one.cleartext is None
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -175,7 +175,7 @@ def test_shuffling_keeps_the_sent_values(name: str) -> None:
     rounds = (Round(None, Uploads(USERS, {name: component})),)
     made = Transcript(public=PublicInfo(algorithm="any", n_users=5, n_items=9), rounds=rounds)
     (one,) = made.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds
-    shuffled = one.shuffled[name]
+    shuffled = one.shuffled_parts[name]
     mean = shuffled.to_dense(np.arange(len(shuffled))).mean(axis=0)
     np.testing.assert_allclose(mean, component.sum_all() / 5, atol=1e-6)
 
@@ -184,7 +184,7 @@ SEEN_BY = {
     "uploads": (Vantage.SERVER,),
     "shuffled": (Vantage.SHUFFLED,),
     "aggregate": (Vantage.AGGREGATE,),
-    "sum_senders": (Vantage.AGGREGATE,),
+    "senders_in_sum": (Vantage.AGGREGATE,),
     "cleartext": (Vantage.SERVER, Vantage.AGGREGATE),
 }
 
@@ -206,7 +206,7 @@ def test_vantages_see_only_their_part_of_a_round(vantage: Vantage) -> None:
         assert [one.broadcast for one in views[0].rounds] == [made.published_model]
     if vantage is Vantage.SHUFFLED:
         for name in sent.components:
-            first, second = (view.rounds[0].shuffled[name].to_dense(many) for view in views)
+            first, second = (view.rounds[0].shuffled_parts[name].to_dense(many) for view in views)
             assert not np.array_equal(first, second), "two shuffles, one order"
 
 
@@ -215,7 +215,7 @@ def test_cleartext_beside_a_sum_is_linked() -> None:
         "bits": ComponentView.create(np.eye(5), Payload.BITS),
         "noise": ComponentView.create(np.eye(5), Payload.CHANGE),
     }
-    summed = RoundView(broadcast=None, sum_senders=USERS, cleartext=Uploads(USERS, parts))
+    summed = RoundView(broadcast=None, senders_in_sum=USERS, cleartext=Uploads(USERS, parts))
     single = replace(summed, uploads=Uploads(USERS, {"noise": parts["noise"]}))
     public = PublicInfo(algorithm="any", n_users=5, n_items=5)
     view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).add_cleartext()

@@ -223,14 +223,14 @@ def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     Limitation: if the sampler cannot be inverted (numpy's ``normal``, torch), the check misses two
     inputs whose doubles differ, but have the same lowest set bit.
     """
-    batch = evidence.shared_outputs
+    batch = evidence.independent_outputs
     if batch.dtype.kind != "f":
         return CheckResult.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
     draws, numbers, n_pairs = _BATCH_LIMITS if evidence.sampler.takes_size else _SINGLE_LIMITS
     size = max(draws, numbers // max(1, math.prod(batch.shape[2:])))
     places = itertools.combinations(range(len(evidence.inputs)), 2)
     pairs = [pair for both in places for pair in (both, both[::-1])]
-    claim = evidence.claim.split_error(2 * len(pairs) + n_pairs)
+    claim = evidence.claim.split_alpha(2 * len(pairs) + n_pairs)
     fault = _check_zero_sign(batch, evidence.inputs, pairs, claim)
     if fault is not None:
         return fault
@@ -273,9 +273,9 @@ def _invert_sampler(
     Returns one share per pair, or a failed check if a share refutes the claim. There are fewer
     shares if the sampler is not of the ``MonotoneSampler`` kind or its draws are used up.
     """
-    inputs, shape = evidence.inputs, evidence.shared_outputs.shape[2:]
+    inputs, shape = evidence.inputs, evidence.independent_outputs.shape[2:]
     sampler = evidence.make_check_sampler("floating point")
-    rng = np.random.default_rng(evidence.seeds["floating point"])
+    rng = np.random.default_rng(evidence.seed_by_purpose["floating point"])
     shares: list[float] = []
     with suppress(InputError):
         inverse = MonotoneSampler.recognise(sampler, inputs, shape, rng)
@@ -293,7 +293,7 @@ def _invert_sampler(
             if claim.is_any_epsilon_refuted(hits, size):
                 return _make_failure(
                     inputs[a],
-                    claim.bound_prob(hits, size),
+                    claim.compute_lower_prob(hits, size),
                     f"cannot come from {quote_value(inputs[b])} ({hits} of {size} draws, found by "
                     "inverting its sampler exactly)",
                     "with certainty",
@@ -327,7 +327,7 @@ def _check_low_bits(
         if claim.is_refuted(hits, n_held, misses, n_held):
             return _make_failure(
                 inputs[a],
-                claim.bound_prob(hits, n_held),
+                claim.compute_lower_prob(hits, n_held),
                 f"have low-order bits that {quote_value(inputs[b])} gave {misses} times in "
                 f"{n_held} draws (by sign, exponent and lowest set bit; {hits} draws here)",
                 "with the certainty of these counts",

@@ -53,7 +53,7 @@ class ColumnsWithoutNoise(NamedTuple):
     has_clocks: bool = False
 
 
-def detect_clocks(
+def find_noiseless_columns(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> ColumnsWithoutNoise:
     """Finds output columns that are clocks, counters or constants, by calls for two inputs in
@@ -200,7 +200,7 @@ def remove_drift(
     residuals = np.nan_to_num(outputs.astype(np.float64))
     half, inputs = len(residuals) // 2, np.unique(places)
     pairs = list(itertools.permutations(inputs, 2))
-    claim = claim.split_error(2 * max(1, len(pairs)) * len(_DECILES) * residuals.shape[1])
+    claim = claim.split_alpha(2 * max(1, len(pairs)) * len(_DECILES) * residuals.shape[1])
     for column in residuals.T:
         if len(np.unique(column)) < _MIN_VALUES:
             continue
@@ -242,7 +242,7 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
     max_draws = _MAX_BATCH if evidence.sampler.takes_size else _MAX_SINGLE
     max_draws = max(64, min(max_draws, MAX_STORED_NUMBERS // max(1, evidence.output_size) // 4))
     draws = int(min(max_draws, max(16.0, evidence.count_planned_outputs("determinism") / 3)))
-    sampler, seed = evidence.make_check_sampler("determinism"), evidence.seeds["determinism"]
+    sampler, seed = evidence.make_check_sampler("determinism"), evidence.seed_by_purpose["determinism"]
     one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, fresh = (
         sampler.draw_per_input(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
@@ -260,7 +260,7 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
             _bound_repeats(inputs, first, foretold, claim),
         )
     if constant:
-        return _check_constant(inputs, first, fresh, constant, claim.split_error(len(inputs) ** 2))
+        return _check_constant(inputs, first, fresh, constant, claim.split_alpha(len(inputs) ** 2))
     summary = "Another seed gives other outputs"
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
         return CheckResult.passed(f"{summary}; the same seed gives the same ones.")

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.guesses import bound_by_event, clopper_pearson_lower
+from fedrec_auditor.auditor.worlds.guesses import bound_epsilon_by_event, clopper_pearson_lower
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
 
 # Maximum probability with which one check fails for a mechanism that satisfies its claim.
@@ -39,23 +39,23 @@ class CountedEvent:
 
     ``name``: description of the event.
     ``inputs``: the two inputs.
-    ``first_hits``: number of occurrences in the draws for the first input.
-    ``second_hits``: number of occurrences in the draws for the second input.
+    ``first_input_hits``: number of occurrences in the draws for the first input.
+    ``second_input_hits``: number of occurrences in the draws for the second input.
     ``trials``: number of draws for each of the two inputs.
     """
 
     name: str
     inputs: tuple[Any, Any]
-    first_hits: int
-    second_hits: int
+    first_input_hits: int
+    second_input_hits: int
     trials: int
 
     def __str__(self) -> str:
         """Describes the event and its counts, as the beginning of a sentence."""
         one, other = map(quote_value, self.inputs)
         return (
-            f"{self.name[:1].upper()}{self.name[1:]} occurred {self.first_hits} times in "
-            f"{self.trials} draws for the input {one}, and {self.second_hits} times for {other}"
+            f"{self.name[:1].upper()}{self.name[1:]} occurred {self.first_input_hits} times in "
+            f"{self.trials} draws for the input {one}, and {self.second_input_hits} times for {other}"
         )
 
 
@@ -71,7 +71,7 @@ class ClaimUnderTest:
     delta: float
     n_tests: int = 1
 
-    def split_error(self, tests: int) -> ClaimUnderTest:
+    def split_alpha(self, tests: int) -> ClaimUnderTest:
         """Returns a copy for ``tests`` tests, which share the error probability equally."""
         return replace(self, n_tests=tests)
 
@@ -87,7 +87,7 @@ class ClaimUnderTest:
         ``hits_b``, ``trials_b``: number of occurrences, and number of draws, for the second input.
         """
         return float(
-            bound_by_event(hits, trials, hits_b, trials_b, delta=self.delta, alpha=self.alpha)
+            bound_epsilon_by_event(hits, trials, hits_b, trials_b, delta=self.delta, alpha=self.alpha)
         )
 
     def is_refuted(self, hits: int, trials: int, hits_b: int, trials_b: int) -> bool:
@@ -100,7 +100,7 @@ class ClaimUnderTest:
 
     def is_refuted_by(self, event: CountedEvent) -> bool:
         """Checks whether the counts of ``event`` refute the claim."""
-        return self.is_refuted(event.first_hits, event.trials, event.second_hits, event.trials)
+        return self.is_refuted(event.first_input_hits, event.trials, event.second_input_hits, event.trials)
 
     def is_any_epsilon_refuted(self, hits: int, trials: int) -> bool:
         """Checks whether an event that is impossible for another input is so frequent that it
@@ -110,9 +110,9 @@ class ClaimUnderTest:
 
         The claim is refuted if the lower confidence limit of the event's probability exceeds delta.
         """
-        return self.bound_prob(hits, trials) > self.delta
+        return self.compute_lower_prob(hits, trials) > self.delta
 
-    def bound_prob(self, hits: int, trials: int) -> float:
+    def compute_lower_prob(self, hits: int, trials: int) -> float:
         """Returns the lower confidence limit of an event's probability (Clopper-Pearson).
 
         ``hits``: number of occurrences in ``trials`` draws.
@@ -125,7 +125,7 @@ class ClaimUnderTest:
         ``epsilon``: bound to state, if it is known from the event itself; None for the bound that
             follows from the counts, by two Clopper-Pearson limits.
         """
-        hits, hits_b, trials = event.first_hits, event.second_hits, event.trials
+        hits, hits_b, trials = event.first_input_hits, event.second_input_hits, event.trials
         one, other = map(quote_value, event.inputs)
         return Bound(
             epsilon=self.compute_lower_epsilon(hits, trials, hits_b, trials)
@@ -188,7 +188,7 @@ def check_call_independence(
 
     - Equal outputs occur within one call no more often than across calls, see ``_has_repeats``.
     - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
-      ``check_call_pairs``.
+      ``check_calls_share_noise``.
     - The number of large outputs varies between calls, see ``_find_exact_share``.
 
     Returns a failed check, or None if no fault is found.
@@ -205,7 +205,7 @@ def _check_sharing(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None
     alpha = MAX_FALSE_ALARM_PROB / len(inputs) / 4
     for value, each in zip(inputs, calls, strict=True):
         for inside in (False, True):
-            found = check_call_pairs(each, value, alpha, within_calls=inside)
+            found = check_calls_share_noise(each, value, alpha, within_calls=inside)
             if found.status is CheckStatus.FAILED:
                 return found
         if shares := _find_exact_share(each, alpha):
@@ -223,7 +223,7 @@ def _check_sharing(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None
     return None
 
 
-def check_call_pairs(
+def check_calls_share_noise(
     calls: NDArray[Any], value: Any, alpha: float, *, within_calls: bool = False
 ) -> CheckResult:
     """Checks that successive calls for one input do not share noise, with equal or opposite sign.
@@ -366,7 +366,7 @@ def _has_repeats(calls: NDArray[Any], alpha: float) -> bool:
 
 
 # Maximum number of outputs that the checks draw, relative to the draws of the measurement.
-MAX_CHECK_SHARE = 0.5
+MAX_CHECK_DRAW_SHARE = 0.5
 # Share of these outputs for each purpose: the outputs that several checks use, and the draws of
 # single checks. The order determines which child of the seed each purpose uses.
 DRAW_SHARES = {
@@ -414,7 +414,7 @@ class CheckEvidence:
     clock_columns: tuple[int, ...] = ()
 
     @cached_property
-    def seeds(self) -> dict[str, np.random.SeedSequence]:
+    def seed_by_purpose(self) -> dict[str, np.random.SeedSequence]:
         """Seeds of the draws, by their purpose (a key of ``DRAW_SHARES``)."""
         return dict(zip(DRAW_SHARES, self.seed.spawn(len(DRAW_SHARES)), strict=True))
 
@@ -424,7 +424,7 @@ class CheckEvidence:
 
         ``sampler``: the sampler to limit; None for the sampler of this object.
         """
-        most = max(2, int(share * MAX_CHECK_SHARE * self.n_measurement_draws * len(self.inputs)))
+        most = max(2, int(share * MAX_CHECK_DRAW_SHARE * self.n_measurement_draws * len(self.inputs)))
         return (sampler or self.sampler).limit_draws(most)
 
     def make_check_sampler(self, check: str) -> Sampler:
@@ -438,12 +438,12 @@ class CheckEvidence:
             ``DRAW_SHARES``.
         """
         n = len(self.inputs)
-        return DRAW_SHARES[part] * (MAX_CHECK_SHARE * self.n_measurement_draws * n) / n
+        return DRAW_SHARES[part] * (MAX_CHECK_DRAW_SHARE * self.n_measurement_draws * n) / n
 
     @cached_property
     def output_size(self) -> int:
         """Number of numbers that one output contains."""
-        rng = np.random.default_rng(self.seeds["outputs"])
+        rng = np.random.default_rng(self.seed_by_purpose["outputs"])
         return int(self.limit_draws(_LOOK_SHARE).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
@@ -463,7 +463,7 @@ class CheckEvidence:
                 f"The share of this check, {N_CHECKED_CALLS} calls for {size} outputs, is too "
                 "small. Raise samples, or seconds."
             )
-        rngs = map(np.random.default_rng, self.seeds["shared noise"].spawn(len(self.inputs)))
+        rngs = map(np.random.default_rng, self.seed_by_purpose["shared noise"].spawn(len(self.inputs)))
         calls = stack_draws(
             [
                 stack_draws([sampler.draw(value, rng, size) for _ in range(N_CHECKED_CALLS)])
@@ -474,7 +474,7 @@ class CheckEvidence:
         return check_call_independence(calls, self.inputs, self.clock_columns)
 
     @cached_property
-    def shared_outputs(self) -> NDArray[Any]:
+    def independent_outputs(self) -> NDArray[Any]:
         """Independent outputs (inputs, n, *output shape) that several checks use, drawn once.
 
         Raises InputError if outputs are empty, too few, of several shapes, or share noise.
@@ -494,5 +494,5 @@ class CheckEvidence:
                 f"Expected at least {_MIN_DRAWS} draws per input for the checks, got {size}. Raise "
                 "samples or seconds."
             )
-        sampler, seeds = self.make_check_sampler("outputs"), self.seeds["outputs"].spawn(count)
+        sampler, seeds = self.make_check_sampler("outputs"), self.seed_by_purpose["outputs"].spawn(count)
         return stack_draws(sampler.draw_per_input(self.inputs, seeds, size))

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     quote_value,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.statistics import round_scaled
+from fedrec_auditor.auditor.worlds.statistics import round_by_size
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
 _MAX_ENTRIES = 64
@@ -49,13 +49,13 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
     second input, and occurs under the first input more often than the claim allows. The error
     probability of all events together is ``MAX_FALSE_ALARM_PROB``, 1e-6.
     """
-    batch, inputs = evidence.shared_outputs, evidence.inputs
+    batch, inputs = evidence.independent_outputs, evidence.inputs
     if evidence.dist is not None:
         return _check_distribution(batch, inputs, evidence.claim, evidence.dist)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = evidence.claim.split_error(3 * len(pairs))
+    claim = evidence.claim.split_alpha(3 * len(pairs))
     if batch.dtype.kind == "f":  # numbers that differ by rounding only count as one output
-        batch = np.stack([round_scaled(block, np.abs(block)) for block in batch])
+        batch = np.stack([round_by_size(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
     if claim.epsilon > claim.find_max_lower_bound(half):
         return CheckResult.not_run(
@@ -64,7 +64,7 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
         )
     for a, b, name, hits, misses in _select_events(batch, half, pairs, claim.epsilon):
         event = CountedEvent(name, (inputs[a], inputs[b]), int(hits.sum()), int(misses.sum()), half)
-        if event.second_hits == 0 and claim.is_refuted_by(event):
+        if event.second_input_hits == 0 and claim.is_refuted_by(event):
             return CheckResult.failed(
                 f"{event}: such an output excludes the latter. {_REMEDY}", claim.make_bound(event)
             )
@@ -140,7 +140,7 @@ def _check_distribution(
 ) -> CheckResult:
     worst_case = dist.worst_case
     if worst_case is not None:
-        copy = worst_case.copy_mechanism
+        copy = worst_case.mechanism_of_copy
         ask = dist.log_prob if copy is None else copy.log_prob
         table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
         table = lift_underflow(table, claim.epsilon)
@@ -155,7 +155,7 @@ def _check_distribution(
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}"
                 )
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = claim.split_error(len(pairs))
+    claim = claim.split_alpha(len(pairs))
     for a, b in pairs:
         asked = batch[a][:_MAX_LOG_PROBS]
         log_probs = np.stack([dist.log_prob(asked, inputs[place]) for place in (a, b)])
@@ -199,7 +199,7 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
         _unify_types(evidence.inputs),
         evidence.claim,
     )
-    first, second = evidence.seeds["output type"].spawn(2)
+    first, second = evidence.seed_by_purpose["output type"].spawn(2)
     looks = _count_parts(sampler, probes, first, _N_LOOKS)
     mass, path, chosen, a, b = max(
         (
@@ -216,7 +216,7 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
     )
     if mass < _N_LOOKS // 4:
         return CheckResult.passed("Answers have the same type and form for every input tried.")
-    counted = int(min(_MAX_COUNTED, sampler.allowance.remaining // 2))
+    counted = int(min(_MAX_COUNTED, sampler.allowance.n_remaining // 2))
     fresh = _count_parts(sampler, [probes[a], probes[b]], second, counted)
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]
@@ -255,7 +255,7 @@ def _count_parts(
     rng = np.random.default_rng(seed)
     parts_of_inputs: list[_Parts] = [defaultdict(lambda: Counter({_ABSENT: looks})) for _ in inputs]
     for place in rng.permutation(np.repeat(np.arange(len(inputs)), looks)).tolist():
-        answer = sampler.draw_raw(inputs[place], rng, 1)
+        answer = sampler.draw_unchecked(inputs[place], rng, 1)
         for path, token in _walk_parts(answer if sampler.takes_size else answer[0], "", False, 0):
             parts_of_inputs[place][path][token] += 1
             parts_of_inputs[place][path][_ABSENT] -= 1

@@ -28,9 +28,9 @@ _MAX_SAMPLES = 1 << 50
 
 # Probabilities of k events in the first and in the second of two worlds, two arrays (k,). For a
 # rule that guesses the world of each output, they are the shares of right and of wrong guesses.
-EventRates = tuple[NDArray[np.float64], NDArray[np.float64]]
+RatesByWorld = tuple[NDArray[np.float64], NDArray[np.float64]]
 # Rates of a single event that always occurs in the first world and never in the second.
-PERFECT_GUESS_RATES: EventRates = (np.ones(1), np.zeros(1))
+PERFECT_GUESS_RATES: RatesByWorld = (np.ones(1), np.zeros(1))
 
 
 class DrawPlan(NamedTuple):
@@ -59,7 +59,7 @@ class EpsilonBound(NamedTuple):
     witness: Witness | None = None
 
 
-class BoundResult(NamedTuple):
+class BoundMeasurement(NamedTuple):
     """Result of a measurement: its number of draws, and its lower bound as a function of the error.
 
     n_draws: number of draws in all worlds (inputs) together.
@@ -99,7 +99,7 @@ class Estimator(ABC):
         return self.reference
 
     @abstractmethod
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Draws outputs of ``worlds`` (neighbouring inputs) and counts the events that bound
         epsilon.
 
@@ -109,7 +109,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def predict_bound(
-        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: RatesByWorld, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if event counts equal their expectation.
 
@@ -119,7 +119,7 @@ class Estimator(ABC):
         alpha: error of the bound, 1 minus its confidence.
         """
 
-    def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
+    def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon for an event that occurs in every draw of one input
         and in no draw of another.
 
@@ -152,7 +152,7 @@ class Estimator(ABC):
         """
         errors = [1 - check_confidence(confidence) for confidence in confidences]
         request = DrawPlan(check_samples(samples), statements.check_delta(delta), errors[0])
-        observation = self.observe(worlds, request, rng)
+        observation = self.estimate(worlds, request, rng)
         limits = map(observation.compute_bound, errors)
         return tuple(
             Bound(
@@ -186,7 +186,7 @@ class Estimator(ABC):
         exceed this bound slightly for outputs with very many entries.
         """
         alpha, delta = 1 - check_confidence(confidence), statements.check_delta(delta)
-        return self.bound_perfect_guesses(check_samples(samples), delta=delta, alpha=alpha)
+        return self.bound_by_perfect_guesses(check_samples(samples), delta=delta, alpha=alpha)
 
     def find_min_samples(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
         """Returns the smallest number of draws per world for which ``find_max_bound`` exceeds

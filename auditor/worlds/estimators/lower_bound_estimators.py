@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.auditor.worlds import guesses, selection
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonBound
+from fedrec_auditor.auditor.worlds.estimators.base import BoundMeasurement, DrawPlan, EpsilonBound
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, ThresholdLimits
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -56,7 +56,7 @@ class JointBinomial(base.Estimator):
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
     source = "a decision rule, selected on separate draws, guesses the input"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
         An output is a number, boolean, string or array. A guess names the input (world) that
@@ -65,10 +65,10 @@ class JointBinomial(base.Estimator):
         selecting, counting, judging = rng.spawn(3)
         chosen = selection.select_rules(worlds, request, selecting, comparison_rng=judging)
         remaining = chosen.count_draws_left(worlds, request.samples)
-        draws, share = guesses.plan_test_draws(worlds, remaining)
+        draws, share = guesses.plan_draws_and_first_share(worlds, remaining)
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, share))
-        drawn, rules = (first, draws - first), chosen.rules
+        drawn, rules = (first, draws - first), chosen.rules_and_error_shares
         if worlds.stored_outputs and (first > remaining[0] or draws - first > remaining[1]):
             rules = ()
         tables = chosen.count_guesses(worlds, drawn, streams) if rules else ()
@@ -91,13 +91,13 @@ class JointBinomial(base.Estimator):
         all_right = GuessCounts.make_perfect(draws, share)
 
         def limit(alpha: float) -> EpsilonBound:
-            error = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
+            error = (1.0 - selection.SECOND_RULE_ALPHA_SHARE) * alpha
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonBound(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
-        return BoundResult(chosen.outputs_in_total + draws, limit)
+        return BoundMeasurement(chosen.outputs_in_total + draws, limit)
 
-    def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
+    def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every
         output right.
 
@@ -109,11 +109,11 @@ class JointBinomial(base.Estimator):
         be slightly larger if outputs have very many entries, because memory limits the draws that
         select the rule. It may be slightly smaller if further draws serve to compare several rules.
         """
-        alpha = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
-        return super().bound_perfect_guesses(samples, delta=delta, alpha=alpha)
+        alpha = (1.0 - selection.SECOND_RULE_ALPHA_SHARE) * alpha
+        return super().bound_by_perfect_guesses(samples, delta=delta, alpha=alpha)
 
     def predict_bound(
-        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: base.RatesByWorld, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` by the best of k rules, if counts of
         guesses equal their expectation.
@@ -155,7 +155,7 @@ class AllThresholds(base.Estimator):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Draws scores of each input (world); the result computes the lower bound on epsilon from
         them, at a given error.
 
@@ -172,28 +172,28 @@ class AllThresholds(base.Estimator):
             error = alpha / comb(len(scores), 2)
             bands = {(a, b): ThresholdLimits.fit(scores[a], scores[b], error) for a, b in pairs}
             pair, band = max(bands.items(), key=lambda found: found[1].bound_epsilon(delta))
-            k = band.find_best_event(delta)
-            words = band.describe(k)
+            k = band.find_best_event_index(delta)
+            words = band.describe_event(k)
             if event is not None:
-                words = event if band.is_above[k] else f"not: {event}"
+                words = event if band.is_score_above[k] else f"not: {event}"
             return EpsilonBound(
                 epsilon=band.bound_epsilon(delta),
                 largest_possible=max(
-                    guesses.find_attainable_bound(scores[a], scores[b], delta=delta, alpha=error)
+                    guesses.find_attainable_epsilon(scores[a], scores[b], delta=delta, alpha=error)
                     for a, b in pairs
                 ),
                 witness=worlds.make_witness(
                     pair if band.is_p_in_first_world[k] else pair[::-1],
                     worlds.name_event(words),
-                    (band.p_lower[k], band.q_upper[k]),
+                    (band.prob_p_lower[k], band.prob_q_upper[k]),
                     "the probabilities are confidence limits that hold at all thresholds together",
                 ),
             )
 
-        return BoundResult(sum(sizes), limit)
+        return BoundMeasurement(sum(sizes), limit)
 
     def predict_bound(
-        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: base.RatesByWorld, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of events equal their
         expectation.
@@ -205,7 +205,7 @@ class AllThresholds(base.Estimator):
         If there is one event only, scores are 1 if it occurs and otherwise 0, so that the threshold
         1/2 is known in advance.
         """
-        by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_rank_bound
+        by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_threshold_bound
         return by(samples, samples, rates, delta=delta, alpha=alpha)
 
     def compute_limits(
@@ -235,6 +235,6 @@ def _score_rows(
     table = chosen.count_guesses(worlds, remaining, counting.spawn(2)).sum(axis=0)
     world = int(np.argmin(remaining))
     hits = table[:, world].tolist()
-    words = [rule.describe((FIRST, SECOND)[world]) for rule, _ in chosen.rules]
+    words = [rule.describe((FIRST, SECOND)[world]) for rule, _ in chosen.rules_and_error_shares]
     scores = [np.repeat([1.0, 0.0], [k, n - k]) for k, n in zip(hits, remaining, strict=True)]
     return scores, "".join(words)

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.dplcf.jaccard import count_pairs, find_neighbourhoods
+from fedrec_auditor.targets.papers.dplcf.jaccard import count_item_pairs, find_neighbourhoods
 from fedrec_auditor.targets.settings import Count, NoiseSetting, NonNegative, Positive, Range
 from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population, UtilityTest
@@ -209,7 +209,7 @@ class ItemKnn(BitUploadSystem):
     """Whether similarities are corrected for the flips by A^-1 (equations 7, 9 and 10)."""
 
     @property
-    def misprinted_inverse(self) -> NDArray[np.float64] | None:
+    def misprinted_flip_inverse(self) -> NDArray[np.float64] | None:
         """Misprinted inverse (4, 4) of matrix A, by which the system estimates similarities.
 
         Matrix A maps counts of true bit pairs to expected counts of uploaded bit pairs; the paper
@@ -235,8 +235,8 @@ class ItemKnn(BitUploadSystem):
         """
         flip = self.randomizer if self.has_flip_correction else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
-        both = count_pairs(uploads.components["bits"])
-        n_users, inverse = len(uploads.users), self.misprinted_inverse
+        both = count_item_pairs(uploads.components["bits"])
+        n_users, inverse = len(uploads.users), self.misprinted_flip_inverse
         nearest = find_neighbourhoods(both, n_users, p, q, self.neighbours, inverse)
         release = {"neighbours": nearest.item_ids, "similarity": nearest.similarities}
         return TrainingResult(release, {"nearest": nearest.to_matrix()})
@@ -291,7 +291,7 @@ class FlippedItemKnn(ItemKnn):
 # factors and 60 epochs.
 
 # Training examples: users (n,), positive items (n,), and k negative items per positive (n, k).
-TrainingExamples = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
+UsersPositivesNegatives = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 _CHUNK = 1 << 18  # positives per chunk of samples
 _BITS = 1 << 22  # bits per block
 
@@ -396,7 +396,7 @@ class CentralMf(BitUploadSystem):
 
 def iter_training_examples(
     bits: Component, epochs: int, negatives: int, rng: Generator
-) -> Iterator[TrainingExamples]:
+) -> Iterator[UsersPositivesNegatives]:
     """Yields training examples in chunks: the uploaded 1s, once per epoch, with random negatives.
 
     The positives are in a new random order in each epoch. Each positive gets ``negatives`` items

@@ -64,7 +64,7 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
     )
 
 
-def make_printed_inverse(q: float) -> NDArray[np.float64]:
+def make_printed_flip_inverse(q: float) -> NDArray[np.float64]:
     """Returns the inverse (4, 4) of ``make_flip_matrix`` as equation 11 of the paper prints it.
 
     The equation has misprints, and is for p = 1: a true 1 is always uploaded as a 1. q is the
@@ -82,7 +82,7 @@ def make_printed_inverse(q: float) -> NDArray[np.float64]:
     )
 
 
-def count_pairs(bits: Component) -> NDArray[np.float32]:
+def count_item_pairs(bits: Component) -> NDArray[np.float32]:
     """Counts the users who uploaded a 1 for both items of a pair, shape (n_items, n_items).
 
     ``bits`` has one row of bits per user. The diagonal has the numbers of users who uploaded a 1
@@ -102,7 +102,7 @@ def estimate_jaccard(
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of the items ``rows`` to all items, corrected for the flips.
 
-    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
+    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users, n.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
@@ -127,12 +127,12 @@ def estimate_jaccard(
     return similarity
 
 
-def estimate_by_inverse(
+def find_jaccard_by_inverse(
     counts: Floats, n_users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of some items to all items, by a given inverse of matrix A.
 
-    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
+    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users, n.
     ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
     ``rows``: the items whose similarities are estimated, as a slice of item indices.
@@ -188,11 +188,11 @@ def find_neighbourhoods(
 
     Ties are broken by item index.
 
-    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
+    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
     ``inverse``: matrix (4, 4) from counts of uploaded bit pairs to estimated true counts, which
-        replaces the right inverse for p and q (``estimate_by_inverse``); None for the right
+        replaces the right inverse for p and q (``find_jaccard_by_inverse``); None for the right
         inverse.
 
     Items are processed in blocks, so that memory beyond the table ``counts`` does not grow with
@@ -205,7 +205,7 @@ def find_neighbourhoods(
         if inverse is None:
             similarity = estimate_jaccard(counts, n_users, p, q, rows)
         else:
-            similarity = estimate_by_inverse(counts, n_users, inverse, rows)
+            similarity = find_jaccard_by_inverse(counts, n_users, inverse, rows)
         # An item is never its own neighbour.
         similarity[np.arange(len(similarity)), np.arange(len(counts))[rows]] = -1.0
         items[rows] = _find_largest(similarity, size)

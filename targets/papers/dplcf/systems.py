@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.collected_bits import CentralMf, FlippedItemKnn, ItemKnn
-from fedrec_auditor.targets.papers.dplcf.jaccard import make_printed_inverse, make_printed_matrix
+from fedrec_auditor.targets.papers.dplcf.jaccard import (
+    make_printed_flip_inverse,
+    make_printed_matrix,
+)
 from fedrec_auditor.targets.settings import Share
 
 
@@ -86,7 +89,7 @@ class DplcfSp(FlippedItemKnn):
     has_flip_correction = True
 
     @property
-    def misprinted_inverse(self) -> NDArray[np.float64] | None:
+    def misprinted_flip_inverse(self) -> NDArray[np.float64] | None:
         """Inverse (4, 4) of matrix A as equation 6 misprints A; None unless ``as_printed`` is set.
 
         A maps counts of true bit pairs to expected counts of uploaded bit pairs.
@@ -137,12 +140,12 @@ class DplcfAp(FlippedItemKnn):
             )
 
     @property
-    def misprinted_inverse(self) -> NDArray[np.float64] | None:
+    def misprinted_flip_inverse(self) -> NDArray[np.float64] | None:
         """Inverse (4, 4) of matrix A as equation 11 misprints it; None unless ``as_printed``.
 
         A maps counts of true bit pairs to expected counts of uploaded bit pairs.
         """
-        return make_printed_inverse(self.randomizer.q) if self.as_printed else None
+        return make_printed_flip_inverse(self.randomizer.q) if self.as_printed else None
 
     @property
     def randomizer(self) -> BitFlip:

@@ -70,7 +70,7 @@ def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
     return math.sqrt(float(apart.max()))
 
 
-def compute_unprojected_norm(bound: float, *, length: float) -> float:
+def compute_item_gradient_norm(bound: float, *, length: float) -> float:
     """Returns the norm of one rating's gradient with respect to an item embedding of any length.
 
     In the paper, embeddings are projected to a norm of at most sqrt(R). Here only the user
@@ -83,7 +83,7 @@ def compute_unprojected_norm(bound: float, *, length: float) -> float:
     return float(_list_norms(np.array([bound]), users, length * users, 1, with_users=False)[0])
 
 
-def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> float:
+def compute_shift_by_rating(bound: float, *, ratings: int, n_fit_steps: int) -> float:
     """Returns the norm by which one more rating of a user changes a step's sum of item gradients.
 
     The additional rating changes the user embedding, which is fitted to the user's ratings, and so
@@ -103,7 +103,7 @@ def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> f
     return float(np.linalg.norm(sums[0] - sums[1]))
 
 
-def find_projection_error(bound: float) -> float:
+def find_embedding_clip_error(bound: float) -> float:
     """Returns the largest error of the projection onto the set of equation 6, at random points.
 
     The set has the embeddings with entries >= 0 and norm^2 <= R, where R is ``bound``. The

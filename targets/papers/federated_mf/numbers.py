@@ -22,11 +22,11 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplaceme
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundNoise
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
-    compute_gradient_shift,
-    compute_unprojected_norm,
+    compute_item_gradient_norm,
+    compute_shift_by_rating,
+    find_embedding_clip_error,
     find_max_gradient_distance,
     find_max_gradient_norm,
-    find_projection_error,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
@@ -103,12 +103,12 @@ def compare_theorem_5_epsilons() -> Iterator[ClaimedAndComputed]:
         yield system.claimed_epsilon, proved, {"z": z, "omega": omega}
 
 
-def compare_unprojected_norm() -> Iterator[ClaimedAndComputed]:
+def compare_item_gradient_norm() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of norms of an item gradient: claimed, and without projection of embeddings.
 
     The claimed norm is 2 R^(3/2), for the largest rating R.
     """
-    yield _NORM, compute_unprojected_norm(_R, length=10.0)
+    yield _NORM, compute_item_gradient_norm(_R, length=10.0)
 
 
 def compare_epsilons_by_row_sampling() -> Iterator[ClaimedAndComputed]:
@@ -133,7 +133,7 @@ def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
     """
     system = HflSgdmf()
     for count in (10, 100):
-        shift = compute_gradient_shift(system.bound, ratings=count, n_fit_steps=system.fitting)
+        shift = compute_shift_by_rating(system.bound, ratings=count, n_fit_steps=system.fitting)
         yield 1.0, shift / _NORM, {"count": count}
 
 
@@ -252,12 +252,12 @@ def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
       before.
     """
     system, n, m = HflSgdmf(), 94, 1682
-    few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
+    few, more = (float(system.get_step_size_factor(n, m, ratings)) for ratings in (1, 2))
     yield 1.0, more / few
     yield 1.0, float(sgd_mf.get_batch_size(943, _ETA)) * 100_000 / 943
 
 
-def compare_epsilons_by_runs() -> Iterator[ClaimedAndComputed]:
+def compare_tuning_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons: of one training, and of five that tune the learning rate."""
     runs = 5
     yield _account(Z_1000_STEPS, STEPS), _account(Z_1000_STEPS, runs * STEPS), {"runs": runs}
@@ -269,9 +269,9 @@ def compare_projection_error() -> Iterator[ClaimedAndComputed]:
 
     The projection maps embeddings to the set with entries >= 0 and norm^2 at most the largest
     rating. Its error at a point is by how much the projected point is farther away than the nearest
-    point of a grid in the set (``find_projection_error``).
+    point of a grid in the set (``find_embedding_clip_error``).
     """
-    yield 1e-9, find_projection_error(_R)
+    yield 1e-9, find_embedding_clip_error(_R)
 
 
 def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:

@@ -23,7 +23,7 @@ PUBLIC_KEY, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
 _N_OWN, _EPOCHS = 106, 3
 
 
-def compute_own_share(n_items: int, n_own: int, n_pseudo: int, n_messages: int) -> float:
+def compute_own_item_share(n_items: int, n_own: int, n_pseudo: int, n_messages: int) -> float:
     """Computes the share of own items among the items that are in all messages of a user.
 
     An own item is an item that the user rated. A message contains an item if it has the item's
@@ -53,7 +53,7 @@ def compare_exposed_item_shares() -> Iterator[ClaimedAndComputed]:
     not contain them: 0 (claimed), and computed.
     """
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
-        first, last = (compute_own_share(items, _N_OWN, 1000, n) for n in (1, _EPOCHS))
+        first, last = (compute_own_item_share(items, _N_OWN, 1000, n) for n in (1, _EPOCHS))
         yield first, last, {"name": name}
         yield 0.0, 1.0 - 1000 / (items - _N_OWN), {"name": name}
 

@@ -31,21 +31,21 @@ class UserGradients:
 
     The parameters are the item table, the layer and the users' own embeddings. Shapes are for m
     items and dimension d. If user i rated item j, row j of the user's gradient of the item table is
-    ``item_weights[i, j] * hidden_vectors[i] + offset_vectors[i]``; other rows are 0.
+    ``hidden_vector_factors[i, j] * hidden_vectors[i] + offset_vectors[i]``; other rows are 0.
 
     ``is_rated``: whether a user rated an item, (n, m).
-    ``item_weights``: factor of ``hidden_vectors`` in an item's row, (n, m).
+    ``hidden_vector_factors``: factor of ``hidden_vectors`` in an item's row, (n, m).
     ``hidden_vectors``: the user's embedding, (n, d).
-    ``offset_vectors``: vector that is added to the rows of all items that the user rated, (n, d).
+    ``item_row_offsets``: vector that is added to the rows of all items that the user rated, (n, d).
     ``user_embedding_gradients``: gradient of the sum of the user's squared errors with respect to
         the user's embedding, (n, d).
     ``layer_gradients``: gradient with respect to the layer, (n, d, d).
     """
 
     is_rated: NDArray[np.bool_]
-    item_weights: Floats
+    hidden_vector_factors: Floats
     hidden_vectors: Floats
-    offset_vectors: Floats
+    item_row_offsets: Floats
     user_embedding_gradients: Floats
     layer_gradients: Floats
 
@@ -96,7 +96,7 @@ class RatingGraphSystem(System):
 
     @property
     @abstractmethod
-    def max_entry(self) -> float:
+    def max_message_entry(self) -> float:
         """Largest absolute value of an entry of a message before the noise.
 
         If messages are models, the value is that of an entry of the model's change.
@@ -109,11 +109,11 @@ class RatingGraphSystem(System):
 
     @property
     def entry_epsilon(self) -> float:
-        """Epsilon of one entry of a message: 2 ``max_entry`` / ``noise``."""
-        return 2.0 * self.max_entry / self.noise
+        """Epsilon of one entry of a message: 2 ``max_message_entry`` / ``noise``."""
+        return 2.0 * self.max_message_entry / self.noise
 
     @property
-    def extra_epsilon(self) -> float:
+    def data_noise_epsilon(self) -> float:
         """Additional epsilon of one entry of the item table, caused by noise that depends on data.
 
         By default 0, because Laplace noise of fixed scale is the only noise.
@@ -130,10 +130,10 @@ class RatingGraphSystem(System):
         The worst pair of inputs is two opposite corners of the cube of clipped messages. If
         messages are clipped by their L2 norm, the cube is the largest one within the L2 ball.
         """
-        count = self.count_weights(population)
+        count = self.count_model_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
         noisy = NoisyComponent("all", count, self.entry_epsilon * part)
-        return ComponentLaplace((noisy,), self.max_entry * part)
+        return ComponentLaplace((noisy,), self.max_message_entry * part)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism that adds the Laplace noise to one entry or to a whole message.
@@ -147,14 +147,14 @@ class RatingGraphSystem(System):
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
             return None
         if scope.unit is Unit.COORDINATE:
-            found = Clipped(Laplace(scale=self.noise, low=-self.max_entry, high=self.max_entry))
+            found = Clipped(Laplace(scale=self.noise, low=-self.max_message_entry, high=self.max_message_entry))
         elif scope.unit in (Unit.USER, Unit.REPORT):
             found = self.make_randomizer(population)
         else:
             return None
-        return self.repeat_mechanism(found, scope, population)
+        return self.repeat_for_all_messages(found, scope, population)
 
-    def repeat_mechanism(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
+    def repeat_for_all_messages(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
         """Returns the mechanism ``one`` of one message, repeated for all messages of a user.
 
         The messages are those in the horizon of ``scope``: a round or a training.
@@ -178,7 +178,7 @@ class RatingGraphSystem(System):
             return dp.NonPrivateDpEvent()
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         spent = self.entry_epsilon if one else self.make_randomizer(population).epsilon
-        spent += self.extra_epsilon * (1 if one else population.n_items * self.dimension)
+        spent += self.data_noise_epsilon * (1 if one else population.n_items * self.dimension)
         count = self.count_messages_per_user(population) if training else 1
         return dp.SelfComposedDpEvent(dp.PureDpEvent(spent), count)
 
@@ -187,10 +187,10 @@ class RatingGraphSystem(System):
         model.
         """
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
-        numbers = self.count_weights(sizes)
+        numbers = self.count_model_weights(sizes)
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
-    def count_weights(self, population: Population) -> int:
+    def count_model_weights(self, population: Population) -> int:
         """Returns the number of trained weights: those of the item table and of the layer A."""
         return self.dimension * (population.n_items + self.dimension)
 
@@ -211,7 +211,7 @@ class RatingGraphSystem(System):
         shapes = {"item": (profiles.n_items, self.dimension), "gnn.A": (self.dimension,) * 2}
         return {name: get_broadcast_array(broadcast, name, shape) for name, shape in shapes.items()}
 
-    def average_items(
+    def average_item_embeddings(
         self, ratings: sparse.csr_array, model: Broadcast, neighbours: Floats | None
     ) -> tuple[Floats, float]:
         """Returns the mean embedding m of each user's items (and neighbours), and the weight of the
@@ -243,7 +243,7 @@ class RatingGraphSystem(System):
         per user.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
-        users = self.average_items(ratings, model, None)[0] @ layer.T + own_vectors
+        users = self.average_item_embeddings(ratings, model, None)[0] @ layer.T + own_vectors
         return self.average_over_neighbours(ratings, users)
 
     def average_over_neighbours(self, ratings: sparse.csr_array, users: Floats) -> Floats:
@@ -272,7 +272,7 @@ class RatingGraphSystem(System):
         ``own_vectors``: the users' own vectors e, (n, d).
         """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
-        m, share = self.average_items(ratings, model, neighbours)
+        m, share = self.average_item_embeddings(ratings, model, neighbours)
         own, hidden = ratings.toarray() != 0, m @ layer.T + own_vectors
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
         target = (ratings.toarray() - self.level) / self.best
@@ -280,9 +280,9 @@ class RatingGraphSystem(System):
         user = weight @ items
         return UserGradients(
             is_rated=own,
-            item_weights=weight,
+            hidden_vector_factors=weight,
             hidden_vectors=hidden,
-            offset_vectors=share / count * (user @ layer),
+            item_row_offsets=share / count * (user @ layer),
             user_embedding_gradients=count * user,
             layer_gradients=user[:, :, None] * m[:, None, :],
         )
@@ -306,7 +306,7 @@ class RatingGraphSystem(System):
         """
         arrays, near = model.arrays, model.arrays.get("near")
         ratings = interactions.ratings[users]
-        m, _ = self.average_items(ratings, arrays, None if near is None else near[users])
+        m, _ = self.average_item_embeddings(ratings, arrays, None if near is None else near[users])
         hidden = m @ arrays["gnn.A"].T + arrays["kept"][users]
         return np.asarray(self.level + self.best * (hidden @ arrays["item"].T))
 

@@ -87,7 +87,7 @@ def compare_noise_numerators() -> Iterator[ClaimedAndComputed]:
     yield math.inf, protection.get_group_noise("user").scale * protection.get_epsilon("user")
 
 
-def compare_model_ratio() -> Iterator[ClaimedAndComputed]:
+def compare_sum_to_average() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: the claimed and the true ratio of the models by equation 9 and Algorithm 1.
 
     The paper uses both formulas for the same model, so that the claimed ratio is 1. But equation 9

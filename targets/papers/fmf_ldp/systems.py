@@ -81,14 +81,14 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return Sizes(rounds=self.rounds, reports=self.reports)
 
     @property
-    def round_epsilon(self) -> float:
+    def epsilon_per_round(self) -> float:
         """Epsilon of all reports of a user in one round: ``reports`` times ``epsilon``."""
         return self.reports * self.epsilon
 
     @property
     def training_epsilon(self) -> float:
-        """Epsilon of all reports of a user in a training: ``rounds`` times ``round_epsilon``."""
-        return self.rounds * self.round_epsilon
+        """Epsilon of all reports of a user in a training: ``rounds`` times ``epsilon_per_round``."""
+        return self.rounds * self.epsilon_per_round
 
     @property
     def channel(self) -> system.ReportDistribution:
@@ -107,7 +107,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         every entry.
 
         The catalogue has twice as many items as each user, and the server broadcasts the item
-        matrix of ``make_opposing_items``. Raises InputError if the regularization lambda is so
+        matrix of ``make_malicious_items``. Raises InputError if the regularization lambda is so
         large that the catalogue would need more than 4000 items.
         """
         game = replace(self, factors=1, reports=1, rounds=1)
@@ -121,7 +121,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         pair = DesignedPair(
             target=game,
             profiles=Interactions.create(np.repeat(np.eye(2), half, axis=1), name="game"),
-            broadcast={"items": game.make_opposing_items(2 * half)},
+            broadcast={"items": game.make_malicious_items(2 * half)},
             scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
             world_names=(
                 f"the first half of the {2 * half} items in the history",
@@ -134,14 +134,14 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """Returns the smallest number of interactions of each of two users at which their projected
         gradients are opposite: +1 for one user, -1 for the other.
 
-        The item matrix is that of a malicious server (``make_opposing_items``).
+        The item matrix is that of a malicious server (``make_malicious_items``).
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
         root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
-    def make_opposing_items(self, n_items: int, length: int | None = None) -> NDArray[np.float64]:
+    def make_malicious_items(self, n_items: int, length: int | None = None) -> NDArray[np.float64]:
         """Returns a malicious item matrix (n_items, F), for which two users attain epsilon.
 
         One user has the first m items and the other has the next m items, where m is ``length``, by
@@ -196,7 +196,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         reports = Reports(
             coordinates=index,
             is_positive=positive,
-            magnitude=randomizer.magnitude,
+            report_magnitude=randomizer.magnitude,
             shape=(len(items), self.factors),
             clean_messages=gradients if request.messages_per_client == 1 else None,
         )
@@ -345,7 +345,7 @@ class MfNp(system.CentralSystem):
     evaluation = UtilityTest(cutoffs=implicit_mf.RANKING_CUTOFFS)
 
     @property
-    def n_steps(self) -> int:
+    def n_training_steps(self) -> int:
         """Number of steps of the training, one per epoch."""
         return self.epochs
 

@@ -113,14 +113,14 @@ class PrintedEpsilon:
         return math.floor(epsilon * 1e4) / 1e4
 
     @property
-    def lower(self) -> float:
+    def lower_bound(self) -> float:
         """Lower bound on the true epsilon for this object's settings, which two neighbouring data
         sets attain.
         """
         return compute_lower_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
-    def upper(self) -> float:
+    def upper_bound(self) -> float:
         """Proved upper bound on the true epsilon of ``clients``, ``n_users`` and ``delta``."""
         return compute_upper_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
@@ -154,7 +154,7 @@ def _list_moves(system: DpPrivrec) -> NDArray[np.float64]:
     """
     one = _make_round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
-    moved = one.compute_noiseless(changes)
+    moved = one.compute_clean_output(changes)
     return np.asarray(np.abs(moved[:, None] - moved[None]).reshape(-1, 2))
 
 
@@ -200,7 +200,7 @@ def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
     one = _make_round(system)
 
     def bit(norm: float) -> float:
-        share = float(one.compute_noiseless(np.array([norm]))[-1])
+        share = float(one.compute_clean_output(np.array([norm]))[-1])
         return share * one.batch - (one.batch - 1)
 
     bound, rounds = system.initial_clip, 0
@@ -250,7 +250,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
     """
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _DATA_SIZES:
-            yield cell.printed, cell.upper, asdict(cell)
+            yield cell.printed, cell.upper_bound, asdict(cell)
 
 
 def compare_authors_epsilons() -> Iterator[ClaimedAndComputed]:
@@ -377,7 +377,7 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     largest epsilon that the paper prints, and in the second from the proved upper bound.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
-    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
+    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper_bound)):
         best = statements.compute_guess_probability(epsilon, cell.delta)
         yield 0.5, best, {"said": said, "epsilon": epsilon}
 

@@ -47,7 +47,7 @@ class _FeatureSystem(MetaLearnedSystem):
             embedding_size=self.embedding,
             width=self.width,
             has_item_ids=self.item_ids,
-            has_features=True,
+            has_user_item_features=True,
             has_mean_genres=self.averaged_genres,
         )
 
@@ -236,7 +236,7 @@ class DpPrivrec(Privrec):
         one, uses = self.make_round_mechanism(population), self.count_randomizer_uses(scope.horizon)
         if (m := self.count_clients(population)) == population.n_users:
             return Repeated(one, uses)
-        z, rate = self.compute_joint_multiplier(population), m / population.n_users
+        z, rate = self.compute_joint_noise_multiplier(population), m / population.n_users
         return SampledGaussian(noise_multiplier=z, sampling_probability=rate, rounds=uses)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
@@ -266,7 +266,7 @@ class DpPrivrec(Privrec):
             one = dp.PoissonSampledDpEvent(m / hidden, one)
         return dp.SelfComposedDpEvent(one, self.count_randomizer_uses(scope.horizon))
 
-    def compute_joint_multiplier(self, population: Population) -> float:
+    def compute_joint_noise_multiplier(self, population: Population) -> float:
         """Returns the noise multiplier of a round's two averages together.
 
         The multiplier is the deviation of the noise divided by the sensitivity. The averages are

@@ -149,7 +149,7 @@ def _make_stub_code(code: CodeType) -> CodeType:
 # Beginning of the names of a reply's metadata (data other than the trained arrays).
 METADATA_PREFIX = "metadata."
 # Number of numbers of a list, or of bytes of a text, that ``encode_value`` keeps unchanged.
-MAX_KEPT_ELEMENTS = 1_024
+MAX_METADATA_ELEMENTS = 1_024
 _ALIKE = 1e-5  # rounding error of a time to live, in seconds
 _CLIPPING = ("clip_inputs_inplace", "adaptive_clip_inputs_inplace")
 _TTL = 1e6  # seconds: no message expires
@@ -185,7 +185,7 @@ class FlowerClient:
     config: Mapping[str, Any] = field(default_factory=dict)
     run_config: Mapping[str, Any] = field(default_factory=dict)
     node_config: Mapping[str, Any] = field(default_factory=dict)
-    has_metadata: bool = False
+    is_metadata_sent: bool = False
     upload_seconds: ClassVar[float] = 1 / 256
 
     @property
@@ -230,7 +230,7 @@ class FlowerClient:
         arrays = read_arrays(reply.content)
         if list(arrays) == [str(at) for at in range(len(model))]:
             arrays = dict(zip(model, arrays.values(), strict=True))
-        return {**arrays, **(dict(_iter_metadata(request, reply)) if self.has_metadata else {})}
+        return {**arrays, **(dict(_iter_metadata(request, reply)) if self.is_metadata_sent else {})}
 
     def _make_app(self, history: History) -> Any:
         if is_app(self.app):
@@ -290,12 +290,12 @@ def make_train_message(config: Mapping[str, Any], model: Mapping[str, Any], lega
         from flwr.compat.common.recorddict_compat import fitins_to_recorddict
 
         sent = FitIns(ndarrays_to_parameters(list(model.values())), dict(config))
-        return wrap_content(fitins_to_recorddict(sent, keep_input=True))
+        return make_flower_message(fitins_to_recorddict(sent, keep_input=True))
     arrays = ArrayRecord({name: Array(np.asarray(each)) for name, each in model.items()})
-    return wrap_content(RecordDict({"arrays": arrays, "config": ConfigRecord(dict(config))}))
+    return make_flower_message(RecordDict({"arrays": arrays, "config": ConfigRecord(dict(config))}))
 
 
-def wrap_content(content: Any, node: int = 1) -> Any:
+def make_flower_message(content: Any, node: int = 1) -> Any:
     """Creates a Flower message with the given content, outside a run of Flower.
 
     ``node`` is the identifier of the client that sends or receives it.
@@ -372,7 +372,7 @@ def encode_value(value: Any) -> NDArray[np.float64]:
     - A number becomes an array of shape (1,). An integer that a double cannot represent is
       converted as text.
     - A text or a list becomes an array of shape (MAX_KEPT_ELEMENTS + 9,), whatever its length: the
-      length, the first ``MAX_KEPT_ELEMENTS`` bytes or numbers, and an 8-byte digest of the others.
+      length, the first ``MAX_METADATA_ELEMENTS`` bytes or numbers, and an 8-byte digest of the others.
     """
     values = value if isinstance(value, list) else [value]
     if all(isinstance(v, bool | int | float) and (float(v) == v or v != v) for v in values):
@@ -382,9 +382,9 @@ def encode_value(value: Any) -> NDArray[np.float64]:
     else:
         text = value if isinstance(value, bytes) else str(value).encode()
         numbers = np.frombuffer(text, np.uint8).astype(np.float64)
-    first = np.zeros(MAX_KEPT_ELEMENTS)
-    first[: len(numbers)] = numbers[:MAX_KEPT_ELEMENTS]
-    digest = hashlib.sha256(numbers[MAX_KEPT_ELEMENTS:].tobytes()).digest()[:8]
+    first = np.zeros(MAX_METADATA_ELEMENTS)
+    first[: len(numbers)] = numbers[:MAX_METADATA_ELEMENTS]
+    digest = hashlib.sha256(numbers[MAX_METADATA_ELEMENTS:].tobytes()).digest()[:8]
     return np.concatenate([[len(numbers)], first, np.frombuffer(digest, np.uint8)])
 
 

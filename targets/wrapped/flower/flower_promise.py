@@ -79,10 +79,10 @@ def is_app(value: Any) -> bool:
 
 def is_secagg_mod(mod: Any) -> bool:
     """Whether ``mod`` (a wrapper of a client's training) is Flower's mod for secure aggregation."""
-    return get_flower_name(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
+    return match_flower_part(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
 
 
-def get_flower_name(part: Any) -> tuple[str, bool]:
+def match_flower_part(part: Any) -> tuple[str, bool]:
     """Returns the name in Flower of ``part``, a mod or a strategy, or of its nearest base class
     there.
 
@@ -100,7 +100,7 @@ def get_flower_name(part: Any) -> tuple[str, bool]:
 def is_trusted_mod(mod: Any) -> bool:
     """Whether ``mod`` is defined in Flower or in this package, and so adds no data to uploads."""
     kind = mod if hasattr(mod, "__name__") else type(mod)
-    return get_flower_name(mod)[1] or kind.__module__.partition(".")[0] == "fedrec_auditor"
+    return match_flower_part(mod)[1] or kind.__module__.partition(".")[0] == "fedrec_auditor"
 
 
 def require_flower() -> None:
@@ -226,7 +226,7 @@ def find_promises(
     """
     listed: list[FlowerPromise] = []
     for at, part in enumerate(parts):
-        name, itself = get_flower_name(part)
+        name, itself = match_flower_part(part)
         if name == "LocalDpMod":
             promise = _read_local_mod(part)
         elif is_secagg_mod(part):
@@ -372,12 +372,12 @@ def _find_gap(name: str, part: Any, outer: Sequence[Any]) -> str:
     for a mod the mods around it, and for a strategy all mods.
     """
     if name in _ASKED:
-        inner, itself = get_flower_name(part.strategy)
+        inner, itself = match_flower_part(part.strategy)
         if inner not in _MEANS or not itself:
             return f"{type(part.strategy).__name__} may not take the mean of updates."
         if not (mod := _ASKED[name]):
             return ""
-        places = [at for at, each in enumerate(outer) if get_flower_name(each) == (mod, True)]
+        places = [at for at, each in enumerate(outer) if match_flower_part(each) == (mod, True)]
         if not places:
             return (
                 f"the strategy relies on clients to clip, and Flower's {mod} is not among the "
@@ -385,7 +385,7 @@ def _find_gap(name: str, part: Any, outer: Sequence[Any]) -> str:
             )
         outer = outer[: places[0]]
     noisy = ("LocalDpMod", True) if name in _ASKED else None
-    strange = [e for e in outer if not is_trusted_mod(e) or get_flower_name(e) == noisy]
+    strange = [e for e in outer if not is_trusted_mod(e) or match_flower_part(e) == noisy]
     names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in strange)
     return f"{names} may change the message after it." if strange else ""
 

@@ -24,8 +24,8 @@ from fedrec_auditor.targets.wrapped.flower.flower_client import (
     ArraysByName,
     FlowerClient,
     _silence_log,
+    make_flower_message,
     to_arrays,
-    wrap_content,
 )
 from fedrec_auditor.targets.wrapped.flower.flower_promise import FlowerPromise
 from fedrec_auditor.targets.wrapped.probe import MessageRepeater
@@ -82,7 +82,7 @@ def _aggregate_train(
 
     strategy.current_arrays = record(model)
     replies = [
-        wrap_content(
+        make_flower_message(
             RecordDict({"arrays": record(each), "metrics": MetricRecord(_read_metrics(each))}), node
         )
         for node, each in enumerate(uploads, 1)
@@ -176,7 +176,7 @@ class FlowerSystem(WrappedSystem):
         """
         promised = (each for promise in self.promises for each in promise.iter_claims(self.rounds))
         claims = self.stated_claims or tuple(promised)
-        note = "" if self.client.has_metadata else flower_promise.UNAUDITED_METADATA_NOTE
+        note = "" if self.client.is_metadata_sent else flower_promise.UNAUDITED_METADATA_NOTE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
@@ -187,7 +187,7 @@ class FlowerSystem(WrappedSystem):
         any.
         """
         known, notes = super().adapt_to_data(interactions)
-        unaudited = () if self.client.has_metadata else (flower_promise.UNAUDITED_METADATA_NOTE,)
+        unaudited = () if self.client.is_metadata_sent else (flower_promise.UNAUDITED_METADATA_NOTE,)
         return known, (*notes, *unaudited)
 
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[FlowerSystem, str]:

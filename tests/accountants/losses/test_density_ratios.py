@@ -315,7 +315,7 @@ def test_the_divergence_equals_the_closed_form(
     rounding = 1e-12 * expected  # rounding of the closed form
     assert found.lower - rounding <= expected <= found.upper + rounding
     assert found.upper - found.lower <= min(1e-13, 1e-9 * expected)
-    counted = found.mass_p - (math.exp(epsilon) * found.mass_q if epsilon < INF else 0.0)
+    counted = found.event_prob_p - (math.exp(epsilon) * found.event_prob_q if epsilon < INF else 0.0)
     assert counted == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
@@ -356,7 +356,7 @@ def test_a_sliver_without_adjacent_density_is_refused(low: float) -> None:
 def test_the_event_attains_the_bound() -> None:
     def ends(p: Mixture, q: Mixture) -> tuple[float, float]:
         found = find_distinguishing_event(p, q)
-        return found.low, found.high
+        return found.lower_end, found.upper_end
 
     assert ends(mix(*uniform(0.0, 2.0)), mix(*uniform(0.0, 1.0))) == (1.0, 2.0)
     assert ends(mix(v0=0.75, v1=0.25), mix(v0=0.25, v1=0.75)) == (0.0, 0.0)
@@ -505,30 +505,30 @@ def test_the_event_of_a_ratio_excludes_separate_points(p: Dist, q: Dist) -> None
     apart = [-0.75, 0.5, 2.25]
     ratio = bound_log_ratio(p.mixture, q.mixture)
     event = find_distinguishing_event(p.mixture, q.mixture, apart)
-    assert event.low < event.high
-    assert not any(event.low < place < event.high for place in apart)
-    low, high = max(event.low, -80.0), min(event.high, 80.0)
+    assert event.lower_end < event.upper_end
+    assert not any(event.lower_end < place < event.upper_end for place in apart)
+    low, high = max(event.lower_end, -80.0), min(event.upper_end, 80.0)
     edges = np.linspace(low, high, 4_001)
     half = np.diff(edges)[:, None] / 2.0
     y, weights = (edges[:-1, None] + half * (1.0 + NODES)).ravel(), (half * WEIGHTS).ravel()
-    masses = np.exp([event.log_p, event.log_q])
+    masses = np.exp([event.log_prob_p, event.log_prob_q])
     for law, mass in zip((p, q), masses, strict=True):
         assert weights @ np.exp(law.log(y)) == pytest.approx(mass, rel=1e-5, abs=1e-12)
-    if event.log_q > -INF and ratio.lower < INF:
-        assert event.log_p - event.log_q == pytest.approx(ratio.lower, rel=1e-6, abs=1e-6)
+    if event.log_prob_q > -INF and ratio.lower < INF:
+        assert event.log_prob_p - event.log_prob_q == pytest.approx(ratio.lower, rel=1e-6, abs=1e-6)
 
 
 @given(dists(MASSES), dists(MASSES))
 def test_the_event_of_a_ratio_of_masses_is_a_point(p: Dist, q: Dist) -> None:
     found = bound_log_ratio(p.mixture, q.mixture)
     event = find_distinguishing_event(p.mixture, q.mixture)
-    assert event.low == event.high
-    place = np.array([event.low])
+    assert event.lower_end == event.upper_end
+    place = np.array([event.lower_end])
     expected = [math.exp(law.log(place)[0]) for law in (p, q)]
-    assert np.exp([event.log_p, event.log_q]) == pytest.approx(expected, rel=1e-9)
-    assert event.log_p > -INF
+    assert np.exp([event.log_prob_p, event.log_prob_q]) == pytest.approx(expected, rel=1e-9)
+    assert event.log_prob_p > -INF
     if found.lower < INF and abs(found.argmax) < INF:
-        assert event.log_p - event.log_q == pytest.approx(found.lower, abs=1e-9)
+        assert event.log_prob_p - event.log_prob_q == pytest.approx(found.lower, abs=1e-9)
 
 
 @given(dists(MASSES), dists(MASSES), EPSILONS)

@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.losses.pairs import (
     GaussianPair,
     PoissonSamplePair,
     ReversedPair,
-    find_attained_pairs,
+    find_lower_bound_pairs,
     make_shuffled_pairs,
 )
 
@@ -63,16 +63,16 @@ def test_shuffled_bits_equal_their_enumeration(
 
 def test_a_flip_has_a_pair_per_direction() -> None:
     """Neither is the symmetric pair that dominates both directions."""
-    pairs = find_attained_pairs(BitFlipDpEvent(0.9, 0.2))
+    pairs = find_lower_bound_pairs(BitFlipDpEvent(0.9, 0.2))
     for pair, (p, q) in zip(pairs, ((0.9, 0.2), (0.2, 0.9)), strict=True):
         exact = max(math.log((a - 0.05) / b) for a, b in ((p, q), (1 - p, 1 - q)) if a > 0.05)
         assert compute_lower_epsilon(((pair, 1),), 0.05) == pytest.approx(exact, rel=1e-6)
-    certain = find_attained_pairs(BitFlipDpEvent(1.0, 0.2))
+    certain = find_lower_bound_pairs(BitFlipDpEvent(1.0, 0.2))
     assert [pair.infinite_mass for pair in certain] == [0.0, pytest.approx(0.8)]
 
 
 def test_a_single_report_is_not_hidden_by_shuffling() -> None:
-    pairs = find_attained_pairs(ShuffledDpEvent(1.0, 1))
+    pairs = find_lower_bound_pairs(ShuffledDpEvent(1.0, 1))
     assert compute_lower_epsilon(((pairs[0], 1),), 1e-9) == pytest.approx(1.0, rel=1e-6)
 
 
@@ -80,7 +80,7 @@ def test_a_single_report_is_not_hidden_by_shuffling() -> None:
     "event", [ZCDpEvent(0.1), PoissonSampledDpEvent(0.1, ComposedDpEvent([]))], ids=str
 )
 def test_other_events_have_no_attained_pair(event: object) -> None:
-    assert find_attained_pairs(event) is None
+    assert find_lower_bound_pairs(event) is None
 
 
 def group(rate: float, size: int, noise: float) -> GaussianMixturePair:

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.losses import tables
 from fedrec_auditor.accountants.losses.composition import compute_lower_epsilon
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold, find_min_epsilon
 from fedrec_auditor.accountants.losses.tables import (
-    MAX_RELATIVE_ERROR,
+    MAX_QUADRATURE_ERROR,
     integrate_cells,
     make_integration_edges,
     make_loss_pair,
@@ -43,7 +43,7 @@ def test_every_cell_has_its_mass(name: str) -> None:
     cells = _make_cells(law)
     known = law.cdf(cells.high) - law.cdf(cells.low)
     seen = known > 1e-3  # where the difference of two numbers near 1 still has digits
-    np.testing.assert_allclose(cells.masses[0, seen], known[seen], rtol=100 * MAX_RELATIVE_ERROR)
+    np.testing.assert_allclose(cells.masses[0, seen], known[seen], rtol=100 * MAX_QUADRATURE_ERROR)
     assert cells.masses.sum() == pytest.approx(1.0, abs=2 * cells.lost_mass[0] + 1e-9)
     assert cells.lost_mass[0] < 1e-6
     assert (cells.low[1:] != cells.low[:-1]).all()
@@ -52,10 +52,10 @@ def test_every_cell_has_its_mass(name: str) -> None:
 def test_cells_are_disjoint_and_inside_their_interval() -> None:
     edges = np.array([-40.0, -1.0, 0.3, 2.0, 40.0])
     cells = integrate_cells(lambda x: np.exp(DISTS["laplace, with a kink"].logpdf(x))[None], edges)
-    order = np.argsort(cells.low)
-    assert (cells.high[order][:-1] <= cells.low[order][1:]).all()
-    assert (edges[cells.interval_index] <= cells.low).all()
-    assert (cells.high <= edges[cells.interval_index + 1]).all()
+    order = np.argsort(cells.starts)
+    assert (cells.ends[order][:-1] <= cells.starts[order][1:]).all()
+    assert (edges[cells.interval_index] <= cells.starts).all()
+    assert (cells.ends <= edges[cells.interval_index + 1]).all()
 
 
 @given(at=st.floats(-3.0, 3.0), height=st.floats(0.1, 5.0))
@@ -65,7 +65,7 @@ def test_densities_with_jumps_keep_their_mass(at: float, height: float) -> None:
     cells = integrate_cells(
         lambda x: np.where(x < at, height, 0.0)[None], np.linspace(-4.0, 4.0, 9)
     )
-    known = height * np.clip(at - cells.low, 0.0, cells.high - cells.low)
+    known = height * np.clip(at - cells.starts, 0.0, cells.ends - cells.starts)
     assert (cells.masses[0] <= known * (1 + 1e-9) + 1e-15).all()
     assert cells.masses.sum() == pytest.approx(height * (at + 4.0), rel=1e-5)
     assert abs(cells.masses.sum() - height * (at + 4.0)) <= cells.lost_mass[0] + 1e-9
@@ -103,10 +103,10 @@ def test_lower_bounds_of_millions_of_copies_equal_an_exact_sum(
     pair = np.log([0.45, 0.55]), np.log([0.5, 0.5])
     on_grid = compute_lower_epsilon(((make_loss_pair(*pair), count),), 1e-6)
     monkeypatch.setattr(tables, "_MANY_COPIES", 0)
-    bulk = tables.merge_copy_outputs(*pair, count)
+    bulk = tables.merge_copies_log_probs(*pair, count)
     assert len(bulk[0]) < count
     monkeypatch.setattr(tables, "_MANY_COPIES", count)
-    whole = tables.merge_copy_outputs(*pair, count) if count < 10**6 else bulk
+    whole = tables.merge_copies_log_probs(*pair, count) if count < 10**6 else bulk
     truth, short = (find_min_epsilon(p[::-1], q[::-1], 1e-6) for p, q in (whole, bulk))
     assert 0.98 * truth <= on_grid <= truth
     assert short == pytest.approx(truth, rel=1e-7)

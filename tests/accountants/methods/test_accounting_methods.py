@@ -138,7 +138,7 @@ def test_the_three_point_pair_is_the_larger_of_both_directions(p: float, q: floa
     for a in np.geomspace(1e-3, 1e3, 61):
         ours = sum(
             max(0.0, x - a * y)
-            for x, y in ((pair.p_own, pair.p_other), (rest, rest), (pair.p_other, pair.p_own))
+            for x, y in ((pair.own_output_prob, pair.other_output_prob), (rest, rest), (pair.other_output_prob, pair.own_output_prob))
         )
         both = [max(0.0, x - a * y) + max(0.0, 1 - x - a * (1 - y)) for x, y in ((p, q), (q, p))]
         assert ours == pytest.approx(max(both), abs=1e-12)
@@ -355,7 +355,7 @@ def divergence(p: Law, q: Law, epsilon: float) -> float:
 
 
 def pair_delta(pair: ClonePair, epsilon: float) -> float:
-    listed = pair.list_losses()
+    listed = pair.make_array_pair()
     leaks = -np.expm1(np.minimum(epsilon - listed.losses, 0.0))
     return float(np.exp(listed.log_p) @ leaks) + pair.infinite_mass
 
@@ -374,11 +374,11 @@ def test_clones_dominate_every_shuffle_of_bits(local: float, users: int, dimensi
             for eps in best:
                 best[eps] = max(best[eps], divergence(p, q, eps))
     for eps, reached in best.items():
-        bound = pair_delta(ClonePair(local, users, binary=True), eps)
+        bound = pair_delta(ClonePair(local, users, has_binary_reports=True), eps)
         assert bound >= reached - 1e-12
         assert pair_delta(ClonePair(local, users), eps) >= bound - 1e-12
     if users == 1:
-        assert pair_delta(ClonePair(local, users, binary=True), 0.2) == pytest.approx(best[0.2])
+        assert pair_delta(ClonePair(local, users, has_binary_reports=True), 0.2) == pytest.approx(best[0.2])
 
 
 @settings(max_examples=25)
@@ -475,7 +475,7 @@ def test_shuffling_millions_lowers_epsilon(users: int, times: int) -> None:
 
 def test_the_clone_pair_has_masses_of_1() -> None:
     for local, users, binary in ((2.5, 943, True), (0.1, 50, False), (4.0, 100_000, True)):
-        pair = ClonePair(local, users, binary).list_losses()
+        pair = ClonePair(local, users, binary).make_array_pair()
         mass, loss = np.exp(pair.log_p), pair.losses
         assert mass.sum() == pytest.approx(1.0, abs=1e-11)
         assert (mass * np.exp(-loss)).sum() == pytest.approx(1.0, abs=1e-11)
@@ -488,7 +488,7 @@ def test_more_than_a_million_shuffles_are_near_their_mean_loss() -> None:
     composed = bound_shuffle(1.0, 100, 3000, 1e-6)
     found = bound_shuffle(1.0, 100, 10**9, 1e-6)
     assert found > 10**5 * composed / 3
-    pair = ClonePair(1.0, 100, True).list_losses()
+    pair = ClonePair(1.0, 100, True).make_array_pair()
     mean = 10**9 * float(np.exp(pair.log_p) @ pair.losses)
     assert mean <= found <= 1.1 * mean
 

@@ -190,7 +190,7 @@ def test_every_kind_gives_the_change_of_the_model(wire: ComponentView, sign: int
 )
 def test_messages_of_unknown_form_are_refused(wire: ComponentView, expected: str) -> None:
     assert not read_model_messages(server_view(wire))
-    assert expected in reading.explain_refusal(server_view(wire))
+    assert expected in reading.explain_no_reader(server_view(wire))
 
 
 def test_rounds_are_read_up_to_one_message_per_user() -> None:

@@ -357,19 +357,19 @@ def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, nega
         np.arange(3),
         np.full((3, 8), place, np.float32),
         has_common_direction=True,
-        is_common_part_larger=True,
+        is_common_part_dominant=True,
         is_sign_known=False,
     )
     first = StepMixture(
         step_sign=1.0,
         direction_flip_threshold=np.inf,
-        mean_step=5.0,
+        mean_step_size=5.0,
         step_variance=25.0,
         mean_positive_share=0.05,
-        prior_weight=10.0,
+        share_prior_weight=10.0,
         item_log_odds=np.full(8, -3.0),
-        positive_step_excess=np.zeros(8),
-        steps_by_draw_count=np.arange(4.0),
+        positive_step_contrast=np.zeros(8),
+        negative_steps_by_draws=np.arange(4.0),
     )
     assert np.isfinite(fit_log_ratios(positions, negatives, first, fit_all=True).log_ratio).all()
 
@@ -390,13 +390,13 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
             np.arange(MANY),
             places.astype(np.float32),
             has_common_direction=True,
-            is_common_part_larger=True,
+            is_common_part_dominant=True,
             is_sign_known=True,
         ),
         DRAWN,
         np.full(FEW, logit(SHARE)),
     )
-    assert np.sqrt(np.mean((result.positive_step_excess - tilts) ** 2)) < 0.12
+    assert np.sqrt(np.mean((result.positive_step_contrast - tilts) ** 2)) < 0.12
 
 
 @pytest.mark.parametrize(("fade", "upside_down"), [(0.05, 0), (1.0, MANY // 2)])
@@ -411,7 +411,7 @@ def test_users_are_reversed_if_the_reverse_is_likelier(fade: float, upside_down:
         np.arange(MANY),
         places.astype(np.float32),
         has_common_direction=True,
-        is_common_part_larger=False,
+        is_common_part_dominant=False,
         is_sign_known=upside_down == 0,
     )
     mixture = noisy_rows.fit_mixture(positions, DRAWN, np.full(FEW, logit(SHARE)))

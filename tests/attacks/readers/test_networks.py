@@ -154,7 +154,7 @@ def make_gradients(
 def test_a_gradient_of_any_batch_reveals_the_vector_exactly(upright: bool, first: bool) -> None:
     view, x = make_gradients(np.random.default_rng(0), upright=upright, first=first)
     assert not FirstLayerReader().refusal(view)
-    found = FirstLayerReader().read(view, np.arange(N)).vectors
+    found = FirstLayerReader().read(view, np.arange(N)).user_vectors
     np.testing.assert_allclose(found, x, rtol=1e-4, atol=1e-5)
 
 
@@ -171,7 +171,7 @@ def train(**settings: Any) -> TrainingRun:
 def get_cosines(run: TrainingRun) -> np.ndarray:
     view = run.transcript.view(Vantage.SERVER)
     senders = np.unique(np.concatenate([one.uploads.users for one in view.rounds]))
-    found = FirstLayerReader().read(view, senders).vectors
+    found = FirstLayerReader().read(view, senders).user_vectors
     true = run.user_vectors[senders]
     dots = np.einsum("nf,nf->n", found, true)
     return dots / np.linalg.norm(found, axis=1) / np.linalg.norm(true, axis=1)

@@ -81,7 +81,7 @@ def test_a_first_layer_wider_than_its_output_is_read() -> None:
     """The bias has 10 units, and the side parallel to it has 30 of the 40 inputs."""
     view = train_autoencoder(10)
     assert not FirstLayerReader().refusal(view)
-    found = FirstLayerReader().read(view, np.arange(USERS)).vectors
+    found = FirstLayerReader().read(view, np.arange(USERS)).user_vectors
     assert found.shape == (USERS, ITEMS - 10)
 
 
@@ -303,7 +303,7 @@ def test_uploads_without_noise_reveal_all_interactions(
     view, vectors = run_fcf(truth, rng, factors=factors, alpha=alpha, dtype=dtype)
     found = reconstruct(view)
     np.testing.assert_array_equal(found.items, truth)
-    error = np.linalg.norm(found.vectors - vectors, axis=1) / np.linalg.norm(vectors, axis=1)
+    error = np.linalg.norm(found.user_vectors - vectors, axis=1) / np.linalg.norm(vectors, axis=1)
     assert error.max() < (1e-4 if dtype is np.float32 else 1e-10)
 
 
@@ -334,7 +334,7 @@ def test_a_user_without_items_has_none() -> None:
     view, _ = run_fcf(truth, np.random.default_rng(0))
     found = reconstruct(view)
     np.testing.assert_array_equal(found.items, truth)
-    assert not found.vectors[0].any()
+    assert not found.user_vectors[0].any()
 
 
 def test_directions_are_singular_vectors() -> None:

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.games.canary import N_NEW_ITEMS, CanarySet, design_e
 from fedrec_auditor.auditor.games.canary_game import (
     CURVE_CLAIM_TEST_DELTA,
     ChunkStore,
-    Features,
+    FeaturesBySource,
     GameInputs,
     GameSetup,
     MemoryChunkStore,
@@ -73,7 +73,7 @@ def get_bound(
     """Bound at a confidence that no test misses by chance; stored chunks are not run again."""
     first, second = np.random.default_rng(0).spawn(2)
     worlds = RunSampler(
-        simulation=simulation, store_key="test", chunk_size=20, store=store or MemoryChunkStore()
+        simulation=simulation, chunk_key="test", chunk_size=20, store=store or MemoryChunkStore()
     ).make_worlds(
         ("in", "out"),
         USER,
@@ -230,7 +230,7 @@ def test_a_steering_server_reaches_the_sensitivity_of_the_proof() -> None:
     honest = get_first_broadcast(run_round(system, POPULATION, rng))
     sent = crowd_game.make_altered_broadcasts(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
-    found = crowd_game.find_best_canary(system, POPULATION, scope, tuple(sent.values()), rng)
+    found = crowd_game.find_canary_and_broadcast(system, POPULATION, scope, tuple(sent.values()), rng)
     assert found is not None
     canary, number, _ = found
     assert "sets the array “items” to 0" in tuple(sent)[number]
@@ -311,10 +311,10 @@ def test_sums_and_largest_messages_equal_those_of_uploads() -> None:
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
     everybody = canary.both_data_sets[0]
     sent = system.upload(everybody, broadcast, rng).components["gradient"]
-    values = projection.project_messages(sent, rounds.directions["gradient"])
+    values = projection.project_messages(sent, rounds.world_gap_by_array["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
     read = rounds.message_stats["gradient"]
-    weights = read.mean_difference / read.message_variance
+    weights = read.world_mean_difference / read.message_variance
     own = sent.to_dense(np.array([len(values) - 1])).ravel() @ weights
     np.testing.assert_allclose(features["server"][:, 0], np.full(2, own))
     np.testing.assert_allclose(features["aggregate"][:, :1], np.full((2, 1), values.sum()))
@@ -330,7 +330,7 @@ class _CountedRuns:
     def __init__(self) -> None:
         self.runs = 0
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
         self.runs += size
         return {"it": np.random.default_rng(seed).normal(world, 1.0, (size, 2))}
 
@@ -341,13 +341,13 @@ def test_runs_depend_only_on_the_generator_and_are_stored() -> None:
     def backwards(function: Any, arguments: Sequence[tuple[Any, ...]]) -> Any:
         return (function(*each) for each in reversed(arguments))
 
-    draws = RunSampler(simulation=counted, store_key="one", chunk_size=3, store=store)
+    draws = RunSampler(simulation=counted, chunk_key="one", chunk_size=3, store=store)
     first = draws.draw_features("it", 0, 10, np.random.default_rng(5))
     again = draws.draw_features("it", 0, 10, np.random.default_rng(5))
     assert counted.runs == 10
     np.testing.assert_array_equal(first, again)
     other = RunSampler(
-        simulation=_CountedRuns(), store_key="one", chunk_size=3, run_chunks=backwards, store=None
+        simulation=_CountedRuns(), chunk_key="one", chunk_size=3, run_chunks=backwards, store=None
     )
     np.testing.assert_array_equal(other.draw_features("it", 0, 10, np.random.default_rng(5)), first)
     assert not np.array_equal(draws.draw_features("it", 1, 10, np.random.default_rng(5)), first)
@@ -433,7 +433,7 @@ def test_an_interrupted_audit_resumes_to_the_same_record(
     whole = record if plan is PLAN else run_plan(plan, Resources(jobs=2))
     made, runs = kind.__call__, list[str]()
 
-    def counted(self: Any, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+    def counted(self: Any, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
         if len(runs) == stop:
             raise KeyboardInterrupt
         runs.append(f"{world} {seed}")

@@ -160,14 +160,14 @@ def test_attacks_know_popularity_and_are_compared_with_it() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_candidates_are_balanced_distinct_and_true(seed: int) -> None:
     everybody, rng = np.arange(DATA.n_users), np.random.default_rng(seed)
-    pairs, members = membership.draw_candidates(DATA, everybody, 50, rng)
+    pairs, members = membership.draw_labelled_pairs(DATA, everybody, 50, rng)
     held = DATA.ratings.toarray() != 0
     np.testing.assert_array_equal(held[pairs[:, 0], pairs[:, 1]], members)
     assert len(np.unique(pairs, axis=0)) == len(pairs)
     users = np.unique(pairs[:, 0])
     assert len(users) == 50
     sizes = held.sum(axis=1)
-    expected = np.minimum(np.minimum(sizes, DATA.n_items - sizes), membership.MAX_MEMBERS_PER_USER)
+    expected = np.minimum(np.minimum(sizes, DATA.n_items - sizes), membership.MAX_MEMBER_ITEMS_PER_USER)
     for kind in (members, ~members):
         counts = np.bincount(pairs[kind, 0], minlength=DATA.n_users)
         np.testing.assert_array_equal(counts[users], expected[users])
@@ -179,7 +179,7 @@ def test_candidates_are_drawn_evenly() -> None:
     small = replace(DATA, ratings=DATA.ratings[:1], users=DATA.users[:1])
     counts = np.zeros(DATA.n_items)
     for _ in range(400):
-        pairs, members = membership.draw_candidates(small, np.arange(small.n_users), 1, rng)
+        pairs, members = membership.draw_labelled_pairs(small, np.arange(small.n_users), 1, rng)
         counts[pairs[~members, 1]] += 1
     outside = counts[small.ratings.toarray()[0] == 0]
     expected = outside.sum() / len(outside)

@@ -168,7 +168,7 @@ def test_mean_differences_are_those_after_clipping() -> None:
         for each in clean
     )
     found = reading.MessageStats.learn((first, second), np.zeros(3))
-    np.testing.assert_allclose(found.mean_difference, [1.0, 0.5, 0.0])
+    np.testing.assert_allclose(found.world_mean_difference, [1.0, 0.5, 0.0])
 
 
 def test_the_search_finds_the_most_informative_broadcast() -> None:
@@ -191,7 +191,7 @@ def test_the_search_finds_the_most_informative_broadcast() -> None:
     lengths = []
     for found in (unsteered, steered):
         read = reading.learn_message_stats(system, found.canary.histories, found.broadcast, rng, 64)
-        lengths.append(np.linalg.norm(read["update"].mean_difference))
+        lengths.append(np.linalg.norm(read["update"].world_mean_difference))
     assert lengths[1] > 1.1 * lengths[0]
 
 
@@ -348,7 +348,7 @@ def test_a_client_with_state_is_not_proved_and_the_reason_is_given() -> None:
         calls.append(1)
         return flip_bits(history, model, rng)
 
-    prove = make_client_setup(counts).compute_exact_bound
+    prove = make_client_setup(counts).trace_bound_at_delta
     assert prove is not None
     proof = prove(0.0)
     assert proof.bound is None

@@ -13,7 +13,12 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
-from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, RemovalEstimator, Skip
+from fedrec_auditor.auditor.games.canary_game import (
+    GameInputs,
+    GameSetup,
+    Skip,
+    UserRemovalEstimator,
+)
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator
 from fedrec_auditor.auditor.games.round import RoundSimulator
@@ -119,7 +124,7 @@ def test_an_empty_history_with_an_upload_is_two_removals_away() -> None:
     for client, halved in ((send_all_gradients, True), (send_own_gradients, False)):
         (played,) = make_setups("training", client, claim, **model)
         assert isinstance(played, GameSetup)
-        assert played.has_two_user_removals == halved
+        assert played.is_two_removals_apart == halved
         # If any two histories are two removals apart, the game uses the two that differ most.
         assert ("nothing" in played.world_names[1]) == (not halved), played.world_names
         (once,) = make_setups("one-run", client, claim, **model)
@@ -169,7 +174,7 @@ def test_half_a_bound_for_two_removals_holds_for_one(delta: float) -> None:
         ),
     )
     true = find_gaussian_epsilon(delta, 1.0) if delta else 1.0
-    estimator = RemovalEstimator(estimator=JointBinomial(), max_claimed=true)
+    estimator = UserRemovalEstimator(estimator=JointBinomial(), max_claimed_epsilon=true)
     found = estimator.measure_bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
     )

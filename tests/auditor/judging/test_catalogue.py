@@ -142,10 +142,10 @@ def rows() -> dict[str, CatalogueRow]:
 
 
 def test_headings_are_complete_and_in_order() -> None:
-    found = [(entry.heading_number, entry.number_letter) for entry in list_entries()]
+    found = [(entry.heading_number, entry.number_suffix) for entry in list_entries()]
     assert found == sorted(set(found))
     assert {heading for heading, _ in found} == set(range(1, 42))
-    assert all(entry.number_letter != "a" for entry in list_entries())
+    assert all(entry.number_suffix != "a" for entry in list_entries())
 
 
 @pytest.mark.parametrize("number", EPSILONS)
@@ -194,7 +194,7 @@ def test_a_formula_at_another_delta_is_computed() -> None:
     """Theorem 5 for a local game at delta 0.1 is not a number of the authors."""
     system, population = make_target("lfl-sgdmf", Plan()), Population(n_users=943, n_items=1682)
     (scoped, *_) = system.get_claims(population)
-    assert scoped.epsilon_curve is not None
+    assert scoped.epsilon_by_delta is not None
     assert scoped.convert_to_delta(0.1).claim.basis is Basis.COMPUTED
 
 

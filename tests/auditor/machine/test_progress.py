@@ -160,8 +160,8 @@ def test_running_tasks_are_shown_with_their_round() -> None:
     watch, reports = make_tracker()
 
     def record_step(task: str, *at: Any) -> tuple[str, ...]:
-        watch.record(task, *at)
-        watch.notify()
+        watch.record_step(task, *at)
+        watch.notify_observer()
         return reports[-1].running
 
     bounds, utility = "fcf bounds", "fcf utility"
@@ -188,12 +188,12 @@ def test_remaining_time_is_not_estimated(seconds: float, monkeypatch: pytest.Mon
     reports: list[ProgressReport] = []
     watch = ProgressTracker(reports.append, done=0, total=4)
     for step, share in enumerate((1, 2, 100, 1)):
-        watch.record(f"fcf step{step}", "", 0, 1)
+        watch.record_step(f"fcf step{step}", "", 0, 1)
         for done in range(11):
             clock[0] += seconds * share
-            watch.record(f"fcf step{step}", "draw", done, 10)
-            watch.notify()
-        watch.record(f"fcf step{step}", "", 1, 1)
+            watch.record_step(f"fcf step{step}", "draw", done, 10)
+            watch.notify_observer()
+        watch.record_step(f"fcf step{step}", "", 1, 1)
     lines = [format_log_line(each) for each in reports]
     assert [each.elapsed for each in reports] == sorted(each.elapsed for each in reports)
     assert all(re.fullmatch(r"\[\d/4\] fcf step.*; [\d,hmins ]+ so far", said) for said in lines)
@@ -246,8 +246,8 @@ def test_a_failing_observer_does_not_stop_an_audit(caplog: pytest.LogCaptureFixt
         raise RuntimeError("no screen")
 
     watch = ProgressTracker(broken, done=0, total=1)
-    watch.notify()
-    watch.notify()
+    watch.notify_observer()
+    watch.notify_observer()
     assert [record.message for record in caplog.records] == [
         "The progress observer failed; it is not called again"
     ]

@@ -454,7 +454,7 @@ def test_nonfinite_models_and_sums_are_omitted_and_counted(tmp_path: Path) -> No
             writer.upload(0, {"item": np.ones((4, 2))})
             writer.upload(1, {"item": np.full((4, 2), bad)})
             writer.aggregate({"item": np.full((4, 2), 1 + bad)}, [0, 1])
-    recording, notes = Recording.open(tmp_path).drop_nonfinite()
+    recording, notes = Recording.open(tmp_path).drop_nonfinite_data()
     assert [each.broadcast is None for each in recording.rounds] == [False, False, True]
     assert [each.aggregate is None for each in recording.rounds] == [False, False, True]
     counts = {"1 of 6 messages", "1 of 3 models", "1 of 3 sums"}
@@ -467,4 +467,4 @@ def test_nonfinite_models_and_sums_are_omitted_and_counted(tmp_path: Path) -> No
     with pytest.raises(
         InputError, match=r"in at least half of the messages of .* NaN or infinities in 7 of 12"
     ):
-        Recording.open(tmp_path).drop_nonfinite()
+        Recording.open(tmp_path).drop_nonfinite_data()

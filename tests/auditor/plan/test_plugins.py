@@ -12,7 +12,7 @@ from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.auditor.plan.families import FAMILIES, PLUGIN_FAMILIES, load_papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
-from fedrec_auditor.auditor.run.tasks import Audit, list_omissions
+from fedrec_auditor.auditor.run.tasks import Audit, list_audit_omissions
 from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
 
@@ -225,7 +225,7 @@ def test_plugins_of_a_closed_family_are_ignored_with_one_line(install: Install, 
         f"Left out: the {FAMILIES[kind].singular} plug-in 'theirs' of their-members"
     )
     assert "Expected a member of targets, papers, attacks, mechanisms, datasets" in line
-    assert line in list_omissions(Plan(targets=("random",)))
+    assert line in list_audit_omissions(Plan(targets=("random",)))
 
 
 def test_a_broken_plugin_of_a_plan_is_refused_before_any_work(install: Install) -> None:

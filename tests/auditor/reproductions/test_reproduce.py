@@ -31,7 +31,7 @@ class CountingReproduction:
     """
 
     calls: list[str]
-    unmeasured_notes = ()
+    unmeasured_number_notes = ()
     paper_title: str = "Somebody 2020"
 
     def list_parts(self) -> Sequence[PaperPart]:
@@ -110,7 +110,7 @@ def test_hit_rates_have_popularity_as_baseline(timed: bool) -> None:
         data_set="y",
         upload_scores=(),
         hit_cutoff=20,
-        printed_hit_rate=("Table VI", 0.08),
+        place_and_hit_rate=("Table VI", 0.08),
     )
     (row,) = system.make_part().compute_rows(data, np.random.default_rng(0), True)
     assert (row.place, row.printed) == ("Table VI", 0.08)

@@ -147,7 +147,7 @@ def test_epsilon_covers_atoms_and_densities(case: Case) -> None:
 def test_an_atom_of_any_input_is_an_atom_for_all(case: Case) -> None:
     trace = follow(case.function, [0, 1])
     atoms = {*case.atoms(0), *case.atoms(1)}
-    assert atoms <= {*trace.atoms}
+    assert atoms <= {*trace.atom_values}
     places = sorted(atoms | {-0.7, 0.3, 0.8, 2.2})
     for x in trace.inputs:
         expected = [case.atoms(x).get(y, 0.0) if y in atoms else case.density(x, y) for y in places]
@@ -173,7 +173,7 @@ def test_draws_with_too_heavy_an_atom_do_not_fit() -> None:
 
     trace = follow(far, [0, 1])
     stated: Any = {"wrapped_object": trace, "log_prob_function": trace.log_prob}
-    stated["atom_values"] = trace.atoms
+    stated["atom_values"] = trace.atom_values
 
     def fitted(function: Callable[..., Any]) -> CheckStatus:
         dist = OutputDistribution(sampler=Sampler.wrap(function), **stated)

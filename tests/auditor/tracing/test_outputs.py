@@ -167,7 +167,7 @@ LEAKING_FORMS: dict[str, Callable[[int, Rng], Any]] = {
 
 @pytest.mark.parametrize("function", LEAKING_FORMS.values(), ids=LEAKING_FORMS)
 def test_a_form_that_leaks_fails_a_check_however_rare(function: Any) -> None:
-    check = follow(function, [0, 1]).check_forms(0.0)
+    check = follow(function, [0, 1]).check_output_forms(0.0)
     assert check is not None
     assert (check.name, check.status) == (FORM_CHECK_NAME, CheckStatus.FAILED)
 
@@ -211,4 +211,4 @@ def test_several_forms_of_one_value_are_not_compared() -> None:
     ],
 )
 def test_a_single_form_has_no_check(function: Any, inputs: list[Any]) -> None:
-    assert follow(function, inputs).check_forms(0.0) is None
+    assert follow(function, inputs).check_output_forms(0.0) is None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held_out import compute_gains
+from fedrec_auditor.auditor.utility.held_out import compute_hr_dcg
 from fedrec_auditor.auditor.utility.leave_last_out import NO_TIMES_NOTE, TIES_NOTE, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model
@@ -78,7 +78,7 @@ def test_gains_average_over_the_orders_of_ties(above: int, tied: int) -> None:
     positions = [above + step for step in range(tied + 1)]
     hit = np.mean([position < 10 for position in positions])
     gain = np.mean([1 / np.log2(p + 2) if p < 10 else 0.0 for p in positions])
-    found = compute_gains(np.array([above]), np.array([tied]), 10)
+    found = compute_hr_dcg(np.array([above]), np.array([tied]), 10)
     np.testing.assert_allclose(found[:, 0], [hit, gain])
 
 

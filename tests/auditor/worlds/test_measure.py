@@ -66,7 +66,7 @@ def estimator(request: pytest.FixtureRequest) -> Estimator:
 def test_a_leak_is_found_and_measured_again(estimator: Estimator) -> None:
     found = measure(make_response(2.0), 1.0, estimator)
     assert 1.5 < found.bound.epsilon < 2.0
-    assert found.is_repeated
+    assert found.is_measured_twice
     assert found.bound.confidence == 0.95
     assert found.high_confidence_bound.confidence == ALARM_CONFIDENCE
     assert found.high_confidence_bound.epsilon < 2.0
@@ -79,14 +79,14 @@ def test_a_leak_is_found_and_measured_again(estimator: Estimator) -> None:
 
 def test_bounds_below_the_claim_are_measured_once(estimator: Estimator) -> None:
     found = measure(make_response(1.0), 1.2, estimator)
-    assert not found.is_repeated
+    assert not found.is_measured_twice
     assert found.bound.samples == 2 * 4_000
 
 
 def test_claims_of_other_scopes_are_not_measured_again(estimator: Estimator) -> None:
     narrow = make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
     found = measure(make_response(2.0), 0.1, estimator, samples=2_000, scope=narrow)
-    assert not found.is_repeated
+    assert not found.is_measured_twice
 
 
 def test_the_smaller_of_two_bounds_is_returned(estimator: Estimator) -> None:

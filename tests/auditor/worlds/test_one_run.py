@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.worlds.one_run import (
     THEOREMS,
     OneRunGuesses,
     invert_trade_off,
-    make_mean_contrast,
+    make_contrast_weights,
     score_by_discriminants,
 )
 from fedrec_auditor.auditor.worlds.scores import CANARY_USER_SCOPE, OneRunScores, from_scores
@@ -33,7 +33,7 @@ def test_scores_equal_those_by_the_inverse_covariance(columns: int) -> None:
     rng = np.random.default_rng(columns)
     rows = rng.uniform(-1, 1, size=(60, columns)) @ rng.normal(size=(columns, columns))
     labels = rng.random(20) < 0.5
-    weights = make_mean_contrast(60, np.arange(20), labels)
+    weights = make_contrast_weights(60, np.arange(20), labels)
     found = score_by_discriminants(rows, weights[:, None])[:, 0]
     x = np.clip(rows, *np.quantile(rows, (0.005, 0.995), axis=0, method="nearest"))
     x = (x - x.mean(axis=0)) / x.std(axis=0)
@@ -44,14 +44,14 @@ def test_scores_equal_those_by_the_inverse_covariance(columns: int) -> None:
 
 
 def test_rows_of_one_label_have_scores_of_0() -> None:
-    weights = make_mean_contrast(5, np.arange(3), np.ones(3, dtype=bool))
+    weights = make_contrast_weights(5, np.arange(3), np.ones(3, dtype=bool))
     assert not weights.any()
     assert not score_by_discriminants(np.eye(5), weights[:, None]).any()
 
 
 def test_constant_columns_are_ignored() -> None:
     rows = np.stack([np.ones(10), np.arange(10.0), np.full(10, np.inf)], axis=1)
-    weights = make_mean_contrast(10, np.array([0, 9]), np.array([False, True]))
+    weights = make_contrast_weights(10, np.array([0, 9]), np.array([False, True]))
     found = score_by_discriminants(rows, weights[:, None])[:, 0]
     assert (np.diff(found)[1:-1] > 0).all()
 
@@ -79,7 +79,7 @@ IDEAL = (
 
 
 def guess(m: int, r: int, v: int, *, both: bool = True) -> OneRunGuesses:
-    return OneRunGuesses(n_canaries=m, n_guesses=r, n_right=v, is_two_sided=both)
+    return OneRunGuesses(n_canaries=m, n_guesses=r, n_right=v, has_in_and_out_guesses=both)
 
 
 counts = st.integers(1, 60).flatmap(
@@ -144,7 +144,7 @@ def test_the_bound_grows_with_right_guesses_and_falls_with_delta(
 ) -> None:
     m, r, v = counted
     assume(v < r and (both or 2 * r <= m))
-    for method in (OneRunGuesses.bound_epsilon, OneRunGuesses.bound_by_trade_off):
+    for method in (OneRunGuesses.bound_epsilon, OneRunGuesses.bound_epsilon_by_curve):
         less = method(guess(m, r, v, both=both), delta=delta, alpha=alpha)
         more = method(guess(m, r, v + 1, both=both), delta=delta, alpha=alpha)
         assert less <= more + 1e-7
@@ -190,14 +190,14 @@ def test_the_recursion_solves_the_linear_programme(
     found = guess(*counted, both=both)
     most = find_largest_prob(*counted, epsilon, delta, both)
     inverse = invert_trade_off(epsilon, delta)
-    assert found.is_explained_by(inverse, most * (1 - 1e-6))
-    assert most > 0.999 or not found.is_explained_by(inverse, most * (1 + 1e-6) + 1e-9)
+    assert found.is_within_trade_off(inverse, most * (1 - 1e-6))
+    assert most > 0.999 or not found.is_within_trade_off(inverse, most * (1 + 1e-6) + 1e-9)
 
 
 def test_one_sided_guesses_have_a_larger_bound() -> None:
     alone, paired = guess(10_000, 500, 470, both=False), guess(10_000, 500, 470)
     known = {"delta": 1e-5, "alpha": 0.05}
-    assert alone.bound_by_trade_off(**known) > paired.bound_by_trade_off(**known)
+    assert alone.bound_epsilon_by_curve(**known) > paired.bound_epsilon_by_curve(**known)
 
 
 @pytest.mark.parametrize(("truth", "m", "one_sided", "two_sided"), IDEAL)
@@ -277,7 +277,7 @@ def test_noiseless_canaries_have_the_largest_bound() -> None:
     assert bound.epsilon <= bound.largest
     alone = OneRunGuesses(n_canaries=800, n_guesses=800, n_right=800)
     known = {"delta": 1e-5, "alpha": 1 - 0.95}
-    assert bound.largest in (alone.bound_epsilon(**known), alone.bound_by_trade_off(**known))
+    assert bound.largest in (alone.bound_epsilon(**known), alone.bound_epsilon_by_curve(**known))
 
 
 @pytest.mark.parametrize("columns", [2, 40, 3000])

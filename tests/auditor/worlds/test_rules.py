@@ -20,25 +20,25 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     SECOND,
     RuleTestPlan,
     _compute_means,
-    find_rule_by_ratio,
+    find_guesses_by_ratio,
     propose_rules,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import (
     CoordinateScorer,
-    choose_rule_or_feature,
+    choose_run_scorer,
     fit_logistic_rule,
-    learn_rule,
+    learn_run_scorer,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import (
-    ROUNDING_STEP,
+    SCORE_ROUNDING_STEP,
     EntryNamer,
     ScalarScore,
+    choose_cut_points,
     count_in_intervals,
     learn_scores,
-    make_cuts,
-    round_scaled,
+    round_by_size,
 )
 
 CUTS = st.lists(st.integers(-4, 4).map(lambda x: x / 2), unique=True, min_size=1, max_size=9)
@@ -85,7 +85,7 @@ def test_a_rare_atom_in_a_grid_has_its_own_interval() -> None:
         values = np.where(rng.random(200_000) < 3e-4, inputs, noise)
         counts = np.unique(values, return_counts=True)[1]
         assert (counts > np.count_nonzero(values == 1.0)).sum() > 128
-        assert {1.0, float(np.nextafter(1.0, np.inf))} <= set(make_cuts(values).tolist())
+        assert {1.0, float(np.nextafter(1.0, np.inf))} <= set(choose_cut_points(values).tolist())
 
 
 SIZE = 40_000
@@ -121,7 +121,7 @@ def test_rules_guess_on_the_most_informative_outputs(
             )
             for _ in range(2)
         )
-        table = find_rule_by_ratio(np.array([one, other]), budget).guess_table
+        table = find_guesses_by_ratio(np.array([one, other]), budget).guess_table
         guessed = table != NEITHER
         assert guessed.any()
         assert (table == best)[guessed].all()
@@ -183,35 +183,35 @@ def test_sums_in_another_order_are_rounded_to_one_number(seed: int, width: int) 
     x, weights = rng.integers(0, 2, (50, width)) / 3.0, rng.normal(size=width)
     order = rng.permutation(width)
     size = np.abs(weights).sum()
-    one, other = (round_scaled(x @ weights, size), round_scaled(x[:, order] @ weights[order], size))
+    one, other = (round_by_size(x @ weights, size), round_by_size(x[:, order] @ weights[order], size))
     assert (one == other).mean() > 0.9
-    np.testing.assert_allclose(one, x @ weights, rtol=0, atol=ROUNDING_STEP * 2 * size)
+    np.testing.assert_allclose(one, x @ weights, rtol=0, atol=SCORE_ROUNDING_STEP * 2 * size)
 
 
 def test_numbers_without_a_step_are_unchanged() -> None:
     values = np.array([np.inf, -np.inf, np.nan, 0.0])
-    np.testing.assert_array_equal(round_scaled(values), values)
-    assert not np.signbit(round_scaled(-1e-12))
-    assert round_scaled(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
+    np.testing.assert_array_equal(round_by_size(values), values)
+    assert not np.signbit(round_by_size(-1e-12))
+    assert round_by_size(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
     single = np.array([0.0, 1.5, -0.1], np.float32)  # 1e-250 is 0 there, and 0 / 0 is NaN
-    np.testing.assert_allclose(round_scaled(single, np.abs(single)), single, rtol=1e-9)
+    np.testing.assert_allclose(round_by_size(single, np.abs(single)), single, rtol=1e-9)
 
 
 def test_numbers_that_differ_by_rounding_become_equal() -> None:
     values = np.array([0.1, 1.1 - 1.0, 1e100 * 0.1, 1e100 * (1.1 - 1.0), -np.inf, 0.0, 1e-300])
-    one = round_scaled(values, np.abs(values))
+    one = round_by_size(values, np.abs(values))
     assert one[0] == one[1]
     assert one[2] == one[3]
     np.testing.assert_allclose(one[:-1], values[:-1], rtol=1e-9)
     spread = np.linspace(0.0, 1.0, 100_000)
-    assert len(np.unique(round_scaled(spread, spread))) == len(spread)
+    assert len(np.unique(round_by_size(spread, spread))) == len(spread)
 
 
 def test_half_and_single_precision_numbers_are_unchanged() -> None:
     """Their precision is coarser than the step, and single precision lacks such small sizes."""
     for kind in (np.float16, np.float32):
         values = np.array([0.0, 0.1, -3.5, 1000.0], dtype=kind)
-        np.testing.assert_array_equal(round_scaled(values, np.abs(values)).astype(kind), values)
+        np.testing.assert_array_equal(round_by_size(values, np.abs(values)).astype(kind), values)
 
 
 def measure_gaps(first: Any, second: Any, fresh: Any) -> dict[str, float]:
@@ -266,7 +266,7 @@ def test_trees_are_chosen_by_more_than_chance(shift: float, scale: float, chosen
     trees = 0
     for rng in np.random.default_rng(0).spawn(30):
         first, second = rng.normal(shift, scale, (120, 4)), rng.normal(size=(120, 4))
-        trees += "trees" in learn_rule(first, second)[1]
+        trees += "trees" in learn_run_scorer(first, second)[1]
     assert trees in chosen
 
 
@@ -367,6 +367,6 @@ def test_a_vote_is_used_only_if_better_than_the_fitted_rule() -> None:
     for shift, shown, voted in cases:
         first, second = rng.normal(shift, 1.0, (400, 4)), rng.normal(0.0, 1.0, (400, 4))
         first[:, -1], second[:, -1] = rng.random(400) < shown, 0.0
-        rule, how = choose_rule_or_feature(fit_logistic_rule, first, second, 2, budget)
+        rule, how = choose_run_scorer(fit_logistic_rule, first, second, 2, budget)
         assert bool(how) == voted
         assert rule(first).shape == (400,)

@@ -79,7 +79,7 @@ def test_outputs_of_a_world_have_one_shape() -> None:
 
 
 def drawn(call: Any, value: Any, seed: int) -> list[str]:
-    shapes = Sampler.wrap(call).make_shape_sampler()
+    shapes = Sampler.wrap(call).make_output_shape_sampler()
     blocks = draw_blocks(shapes.make_worlds([value]), 0, 1000, seed)
     return [word for block in blocks for word in np.unique(block).tolist()]
 
@@ -109,7 +109,7 @@ def test_long_inputs_are_distinguished() -> None:
     zeros, other = np.zeros(5000), np.zeros(5000)
     other[2500] = 1.0
     sampler = Sampler.wrap(lambda x, rng, size: np.zeros((size, 1 + int(x.sum()))))
-    shapes = sampler.make_shape_sampler()
+    shapes = sampler.make_output_shape_sampler()
     rng = np.random.default_rng(0)
     assert shapes.draw(zeros, rng, 1).tolist() == ["an output of shape (1,)"]
     assert shapes.draw(other, rng, 1).tolist() == ["an output of shape (2,)"]

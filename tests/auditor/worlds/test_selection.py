@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
 from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, hash_rows
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.selection import choose_simplest_rule
-from fedrec_auditor.auditor.worlds.statistics import ScalarScore, make_digits_score
+from fedrec_auditor.auditor.worlds.statistics import ScalarScore, make_modulo_score
 from tests.points import later
 
 BUDGET = RuleTestPlan(n_draws=100_000, delta=0.0, alpha=0.05)
@@ -32,7 +32,7 @@ def make_candidate(
 ) -> CandidateRule[DecisionRule]:
     rule = DecisionRule(
         statistic=ScalarScore("output", compute),
-        cuts=np.array([0.5]),
+        statistic_cuts=np.array([0.5]),
         guesses=np.array([1, -1], dtype=np.int8),
     )
     return CandidateRule(*pair, expected, rule)
@@ -45,7 +45,7 @@ def test_held_out_draws_overrule_chance() -> None:
     useless = make_candidate((0, 2), 2.0, lambda x: np.zeros(len(x)))
     good = make_candidate((0, 2), 0.5)
     some = [lucky, useless, good]
-    rules = [(each.world_a, each.world_b, each.rule) for each in some]
+    rules = [(each.first_world_index, each.second_world_index, each.rule) for each in some]
     for seed in range(5):
         streams = np.random.default_rng(seed).spawn(3)
         sizes = dict.fromkeys(range(3), 10_000)
@@ -231,7 +231,7 @@ def test_a_witness_names_an_event_that_the_rule_guesses_on() -> None:
     ],
 )
 def test_the_period_depends_on_the_grid(sample: Any, name: str) -> None:
-    statistic = make_digits_score(sample)
+    statistic = make_modulo_score(sample)
     assert statistic.name == name
     value = statistic.evaluate(np.array([0.0, sample[9], sample[20]]))
     exact = sample[[0, 9, 20]] % 1 if "fraction" in name else [0, 9, 20]
@@ -241,8 +241,8 @@ def test_the_period_depends_on_the_grid(sample: Any, name: str) -> None:
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8"])
 def test_the_period_score_is_equal_for_every_type(dtype: str) -> None:
     outputs = np.arange(0, 120, 3).astype(dtype)
-    assert make_digits_score(np.arange(120.0)).evaluate(outputs).tolist() == list(range(0, 120, 3))
-    halves = make_digits_score(np.arange(240) / 2).evaluate(outputs)
+    assert make_modulo_score(np.arange(120.0)).evaluate(outputs).tolist() == list(range(0, 120, 3))
+    halves = make_modulo_score(np.arange(240) / 2).evaluate(outputs)
     assert halves.tolist() == [place % 240 for place in range(0, 240, 6)]
 
 

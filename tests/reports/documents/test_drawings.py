@@ -186,7 +186,7 @@ def test_the_overview_has_every_system_and_scope_on_one_axis(record: Record) -> 
 def test_shown_epsilons_of_a_cell_are_at_most_those_proved(record: Record) -> None:
     systems = group_by_system(record)
     cells = [find_exposure(section, each) for section in systems for each in Vantage]
-    told = [asked for cell in cells if cell for asked in (*cell.main_bounds, *cell.other_bounds)]
+    told = [asked for cell in cells if cell for asked in (*cell.main_bounds, *cell.bounds_in_other_scopes)]
     both = [asked for asked in told if asked.lower_bound and asked.upper_bound]
     assert both
     for asked in both:
@@ -200,7 +200,7 @@ def test_calm_cells_are_proved_in_every_scope(record: Record) -> None:
     assert calm.cell_tone is CellTone.CALM
     unknown = vary(every, measured=None)
     both = find_exposure(Section("it", (one, unknown)), Vantage.SERVER)
-    assert both.cell_tone is CellTone.OPEN
+    assert both.cell_tone is CellTone.UNDECIDED
 
 
 def test_proofs_of_small_games_do_not_count_for_the_data(record: Record) -> None:
@@ -209,7 +209,7 @@ def test_proofs_of_small_games_do_not_count_for_the_data(record: Record) -> None
     game = vary(one, game="local game over 36 items")
     found = find_exposure(Section("it", (game,)), Vantage.SERVER)
     assert all(each.upper_bound is None for each in found.main_bounds)
-    assert found.cell_tone is CellTone.OPEN
+    assert found.cell_tone is CellTone.UNDECIDED
 
 
 SVG = "{http://www.w3.org/2000/svg}"

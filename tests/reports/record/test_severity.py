@@ -178,9 +178,9 @@ def test_no_leak_states_the_largest_upper_limit(record: Record) -> None:
         "(1 result; the confidence intervals exclude that these attacks beat guessing; "
         "other attacks may do better)" in by["sure"].attack_result
     )
-    limit = leaks.widen_upper_limit(vary(win(record, 0.0), **wide), 2) - 0.5
+    limit = leaks.widen_ci_high(vary(win(record, 0.0), **wide), 2) - 0.5
     assert f"up to {format_ceil(limit)} above guessing," in by["open"].attack_result
-    assert by["open"].max_gain_text == leaks.describe_max_gain([sure, open_])
+    assert by["open"].max_advantage_text == leaks.describe_max_gain([sure, open_])
 
 
 def test_attacks_that_could_not_run_are_counted(record: Record) -> None:
@@ -220,7 +220,7 @@ def test_corrected_limits_of_a_share_are_exact(record: Record, n: int, rows: int
         low, high = binomial_low(k, n, 0.025), 1 - binomial_low(n - k, n, 0.025)
         one = row(record, value=k / n, ci_low=low, ci_high=high, confidence=0.95)
         exact = binomial_low(k, n, 0.025 / rows), 1 - binomial_low(n - k, n, 0.025 / rows)
-        list_limits = leaks.widen_lower_limit(one, rows), leaks.widen_upper_limit(one, rows)
+        list_limits = leaks.widen_ci_low(one, rows), leaks.widen_ci_high(one, rows)
         assert list_limits == pytest.approx(exact, abs=1e-9)
 
 
@@ -233,7 +233,7 @@ def test_corrected_limits_for_many_subjects_are_normal_at_any_scale(
         half = 1e-3
         ends = {"ci_low": value - half, "ci_high": value + half, "confidence": 0.95}
         one = row(record, value=value, baseline=0.5, **ends)
-        list_limits = leaks.widen_lower_limit(one, rows), leaks.widen_upper_limit(one, rows)
+        list_limits = leaks.widen_ci_low(one, rows), leaks.widen_ci_high(one, rows)
         assert list_limits == pytest.approx((value - wider * half, value + wider * half), abs=1e-5)
 
 
@@ -298,7 +298,7 @@ def test_a_verdict_does_not_depend_on_other_systems(record: Record) -> None:
 
     def list_limits(*rows: AttackRow) -> list[float]:
         every = leaks.rank_leaks(vary(record, attacks=rows))
-        return [leak.low_limit for leak in every if leak.row.target == "it"]
+        return [leak.result_lower_limit for leak in every if leak.row.target == "it"]
 
     assert list_limits(one) == list_limits(one, *[few] * 1000) != []
     assert list_limits(one, *[many] * 1000) == []
@@ -308,10 +308,10 @@ def test_rejected_rows_do_not_count_against_the_rest(record: Record) -> None:
     """Holm's step-down procedure over the rows of a system."""
     sure = [row(record, metric=str(i), value=1.0, ci_low=0.99, baseline=0.5) for i in range(30)]
     one = row(record, value=0.6, ci_low=0.53, baseline=0.5)  # not above .5 at .025 / 31
-    assert leaks.widen_lower_limit(one, 31) < 0.5 < leaks.widen_lower_limit(one, 1)
+    assert leaks.widen_ci_low(one, 31) < 0.5 < leaks.widen_ci_low(one, 1)
     list_limits = leaks.rank_leaks(vary(record, attacks=(*sure, one)))
     assert len(list_limits) == 31
-    assert all(leak.low_limit >= leak.baseline for leak in list_limits)
+    assert all(leak.result_lower_limit >= leak.baseline for leak in list_limits)
 
 
 def test_a_paired_gain_decides_if_there_is_one(record: Record) -> None:
@@ -324,7 +324,7 @@ def test_a_paired_gain_decides_if_there_is_one(record: Record) -> None:
         list_limits = leaks.rank_leaks(vary(record, attacks=(paired,)))
         assert len(list_limits) == count
     (leak,) = leaks.find_leaks(vary(record, attacks=(one,)))
-    assert leak.low_limit == pytest.approx(0.79)
+    assert leak.result_lower_limit == pytest.approx(0.79)
     assert leaks.describe_max_gain([same]) == (
         "the confidence intervals allow results up to 0.01 above guessing, where 1 is certainty; "
         "other attacks may do better"

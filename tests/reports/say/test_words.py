@@ -86,13 +86,13 @@ def test_impossible_outputs_have_an_infinite_ratio() -> None:
 
 def test_densities_are_not_called_probabilities() -> None:
     for a, said in ((15.0, "Density"), (0.9, "Probability")):
-        assert say.label_probability(make_bound(1.0, a, 0.1)) == said
+        assert say.label_event_probability(make_bound(1.0, a, 0.1)) == said
 
 
 def test_unseen_events_have_no_stated_probability() -> None:
     """609 of 997 draws against 0 of 1003: samples cannot measure a probability below 1/1003."""
     measured = replace(make_bound(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
-    assert say.label_probability(measured) == "Measured share"
+    assert say.label_event_probability(measured) == "Measured share"
     assert format_probability(measured, 0.0) == "0"
     assert describe_probability_ratio(measured) == (
         "The samples do not bound the ratio: one of the two inputs never gave this output."
@@ -105,11 +105,11 @@ def test_unseen_events_have_no_stated_probability() -> None:
 
 def test_groups_without_a_significant_difference_are_not_named(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
-    said = metrics.describe_spread(row)
+    said = metrics.describe_user_spread(row)
     assert "largest in the group “most items” (activity), 0.99 [0.98, 1]," in said
     one = row.users.groups["gender"]
     alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
-    assert "in the group" not in metrics.describe_spread(vary(row, users=alike))
+    assert "in the group" not in metrics.describe_user_spread(vary(row, users=alike))
 
 
 @pytest.mark.parametrize(

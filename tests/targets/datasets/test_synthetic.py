@@ -23,10 +23,10 @@ def get_law(model: Synthetic) -> NDArray[np.float64]:
         for item in range(model.n_items):
             log = -model.skew * np.log(item + 1)
             is_match = truth.user_taste[user] == truth.item_taste[item]
-            log += synthetic.LOG_WEIGHT_PER_MATCH * model.taste * is_match
+            log += synthetic.ITEM_MATCH_LOG_WEIGHT * model.taste * is_match
             for name in ("gender", "age_group"):
-                code, lean = truth.attributes[name].codes[user], truth.preferences[name][item]
-                log += synthetic.LOG_WEIGHT_PER_MATCH * model.signal * (code == lean)
+                code, lean = truth.attributes[name].codes[user], truth.preferences_by_attribute[name][item]
+                log += synthetic.ITEM_MATCH_LOG_WEIGHT * model.signal * (code == lean)
             result[user, item] = np.exp(log)
     return result / result.sum(axis=1, keepdims=True)
 
@@ -59,7 +59,7 @@ def test_first_choices_follow_the_stated_distribution_and_no_weaker_one() -> Non
     chosen = draw_first_choices(model.load())
     matches = {"index": np.broadcast_to(np.arange(60), (1500, 60))}
     matches["taste"] = truth.user_taste[:, None] == truth.item_taste
-    for name, lean in truth.preferences.items():
+    for name, lean in truth.preferences_by_attribute.items():
         matches[name] = truth.attributes[name].codes[:, None] == lean
     for match in matches.values():
         assert get_p_value(chosen, right, np.argsort(match, axis=1, kind="stable")) > 0.001

@@ -127,7 +127,7 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pape
 def test_claims_follow_the_settings_of_their_entry(paper: Callable[..., Paper]) -> None:
     system: Any = System(rounds=3)
     first, wide = paper().get_claims("one", system, POPULATION)
-    assert (first.claim.epsilon, first.delta, first.epsilon_curve) == (9.0, 1e-5, None)
+    assert (first.claim.epsilon, first.delta, first.epsilon_by_delta) == (9.0, 1e-5, None)
     assert first.claim.statement == "In 3 rounds 9 for 10 users."
     assert first.claim.source == "A paper, Theorem 3"
     assert (first.note, wide.note) == ("Always.", "A training is 3 rounds.")

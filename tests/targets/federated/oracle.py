@@ -15,7 +15,7 @@ from fedrec_auditor.targets.federated.local_training import (
     Examples,
     draw_examples,
     draw_linear_term,
-    draw_row_coefficients,
+    draw_row_linear_term,
     draw_visit_orders,
 )
 
@@ -110,7 +110,7 @@ def linear_terms(
     if "item" in local.linear_term_scales:
         rows = torch.zeros(shapes["item"], dtype=torch.float64)
         rows[examples.item_ids.astype(np.int64)] = torch.tensor(
-            draw_row_coefficients(streams, local, shapes, examples), dtype=torch.float64
+            draw_row_linear_term(streams, local, shapes, examples), dtype=torch.float64
         )
         linear["item"] = rows
     return linear

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.federated.local_training import (
     Examples,
     draw_examples,
     draw_linear_term,
-    draw_row_coefficients,
+    draw_row_linear_term,
     draw_visit_orders,
 )
 from fedrec_auditor.targets.federated.noise import ClippedNoise
@@ -136,10 +136,10 @@ def test_linear_terms_are_laplace_and_row_terms_belong_to_items() -> None:
     held = (np.random.default_rng(0).random((30, 50)) < 0.3).astype(float)
     interactions = Interactions.create(held)
     few, all_items = (draw_examples(interactions, flips, q) for q in (0, 50))
-    table = draw_row_coefficients(flips, local, shapes, all_items).reshape(30, 50, 4)
+    table = draw_row_linear_term(flips, local, shapes, all_items).reshape(30, 50, 4)
     assert stats.kstest(table.ravel() / 3, "laplace").pvalue > RARE
     np.testing.assert_array_equal(
-        draw_row_coefficients(flips, local, shapes, few), table[held.astype(bool)]
+        draw_row_linear_term(flips, local, shapes, few), table[held.astype(bool)]
     )
 
 

@@ -219,9 +219,9 @@ def test_promises_are_for_an_interaction_and_with_features_for_an_attribute() ->
     assert [p.unit for p in ObjectiveProtection().make_claims(("item",))] == [Unit.INTERACTION]
     both = ObjectiveProtection(features=True, feature_epsilon=0.5).make_claims(("item",))
     assert [(p.unit, p.epsilon) for p in both] == [(Unit.INTERACTION, 10.0), (Unit.ATTRIBUTE, 1.0)]
-    assert [bool(p.unstated_part) for p in both] == [True, False]
-    assert ObjectiveProtection().get_attribute_event() is None
-    event = ObjectiveProtection(features=True, feature_epsilon=0.5).get_attribute_event()
+    assert [bool(p.unstated_protection) for p in both] == [True, False]
+    assert ObjectiveProtection().get_event_per_attribute() is None
+    event = ObjectiveProtection(features=True, feature_epsilon=0.5).get_event_per_attribute()
     assert (event.count, event.event.epsilon) == (2, 0.5)
 
 

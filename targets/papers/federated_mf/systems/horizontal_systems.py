@@ -161,14 +161,14 @@ class HflSgdmf(NoisyMf):
 
         The epsilon is that at the setting ``delta``; ``population`` does not change it.
         """
-        return sgd_mf.get_authors_epsilon(*self.get_accountant_inputs(population, self.local_steps))
+        return sgd_mf.get_authors_epsilon(*self.get_dp_sgd_parameters(population, self.local_steps))
 
     def bound_round_epsilon(self, population: Population) -> float:
         """Returns the epsilon of one round's local steps by Theorem 1 (moments accountant).
 
         The epsilon is that at the setting ``delta``; ``population`` does not change it.
         """
-        inputs = self.get_accountant_inputs(population, self.local_steps)
+        inputs = self.get_dp_sgd_parameters(population, self.local_steps)
         return sgd_mf.get_theorem_1_epsilon(*inputs)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -195,7 +195,7 @@ class HflSgdmf(NoisyMf):
         if self.unit == "user":
             return lower_bounds.make_user_lower_bound(seen, n, m) if is_user else None
         rated = scope.unit in (Unit.RATING, Unit.INTERACTION)
-        return lower_bounds.make_rating_lower_bound(seen, n, m) if rated else None
+        return lower_bounds.make_lower_bound_mechanism(seen, n, m) if rated else None
 
 
 _ROWS_KEY = 201  # key of the random stream that draws a party's rows
@@ -268,11 +268,11 @@ class _ItemSummation(ItemAveraging):
             drawn = steps.sample_ratings(ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
             of_users, of_items = descent.sum_gradients(own, shared, ratings, sampled=drawn)
-            if self.trains_own_table:
+            if self.has_party_table_steps:
                 rate, rows = steps.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
-                size = np.float32(rate * party.step_scale * party.member_share)
+                size = np.float32(rate * party.step_size_factor * party.member_share)
                 own[rows] = sgd_mf.project_embeddings(own[rows] - size * of_users[rows], mf.bound)
-            rated = np.unique(ratings.indices[drawn.data_indices])
+            rated = np.unique(ratings.indices[drawn.rating_indices])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
             values.append(of_items[rated])
@@ -295,7 +295,7 @@ class _ItemSummation(ItemAveraging):
         to their bounds.
         """
         sums = sent.to_dense(np.arange(len(sent)))
-        scales = np.array([[party.member_share, party.step_scale] for party in parties]).T
+        scales = np.array([[party.member_share, party.step_size_factor] for party in parties]).T
         step = sgd_mf.get_learning_rate(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
         return sgd_mf.project_embeddings(np.asarray(moved, np.float32), mf.bound)
@@ -306,16 +306,16 @@ class _ItemSummation(ItemAveraging):
         A message is a table (m, p), for m items and p factors.
         """
         items, first = get_broadcast_items(mf, request)
-        ratings, streams = sgd_mf.check_ratings(request.interactions, mf.bound), request.streams
+        ratings, streams = sgd_mf.get_checked_ratings(request.interactions, mf.bound), request.streams
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_device_ratings(ratings, streams)
         drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive(_ROWS_KEY), 1)
-        columns = ratings.indices[drawn.data_indices]
+        columns = ratings.indices[drawn.rating_indices]
         clean = SparseRows(
             indptr=drawn.step_starts,
             row_ids=columns,
             values=sgd_mf.compute_item_gradients(
-                users[drawn.user_rows], items[columns], ratings.data[drawn.data_indices]
+                users[drawn.user_rows], items[columns], ratings.data[drawn.rating_indices]
             ),
             n_rows=len(items),
             kind=Payload.GRADIENT,

@@ -230,7 +230,7 @@ class LflSgdmf(PretrainedMf):
             omega=self.omega,
             dropout=self.dropout,
             n_rounds=count,
-            is_repaired=not self.as_published,
+            is_protocol_repaired=not self.as_published,
             n_colluding=self._count_colluders(n),
             overstated=self.overstated,
         )
@@ -324,14 +324,14 @@ class LflSgdmf(PretrainedMf):
         moved = (items - step * total).astype(np.float32)
         return crossed, sgd_mf.project_embeddings(moved, self.bound)
 
-    def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+    def complete_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and fills in the arrays that a device needs and that are missing.
 
         A missing number "users" (of all devices) or "survivors" (of devices whose first message
         arrived) is set to 1. Raises InputError if one of them is below 1, or if an item table has a
         wrong shape.
         """
-        sent = dict(super().fill_broadcast(broadcast, profiles))
+        sent = dict(super().complete_broadcast(broadcast, profiles))
         for name, who in (("users", "all devices"), ("survivors", "devices with a first message")):
             value = sent.setdefault(name, np.array(1))
             if not value >= 1:
@@ -354,7 +354,7 @@ class LflSgdmf(PretrainedMf):
         if self.dropout == 0:
             shares = self._make_noise_protocol(n_users)
             return shares.variance if joint else shares.claimed_variance
-        return secure_aggregation.min_variance(
+        return secure_aggregation.find_min_noise_variance(
             omega=self.omega,
             colluding=self._count_colluders(n_users) / n_users,
             announced=self.overstated,
@@ -413,7 +413,7 @@ class LflPretrained(NoUploadSystem):
 
         V is not trained. Each device fits its user embedding to V when it predicts (``score``).
         """
-        sgd_mf.check_ratings(interactions, self.bound)
+        sgd_mf.get_checked_ratings(interactions, self.bound)
         items = sgd_mf.init_embeddings(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
         return TrainingResult(None, {"items": items})

@@ -90,7 +90,7 @@ class FedGnn(RatingGraphSystem):
     noise_setting = NoiseSetting(noise_names=("noise",), noiseless_value=1e-100)
 
     @property
-    def max_entry(self) -> float:
+    def max_message_entry(self) -> float:
         """Largest absolute value of an entry of a message before its noise: ``clip``."""
         return self.clip
 
@@ -118,7 +118,7 @@ class FedGnn(RatingGraphSystem):
         """Returns the largest number of messages of one user in a training: one per round."""
         return self.rounds
 
-    def has_revealing_rows(self, scope: Scope, population: Population) -> bool:
+    def may_sent_rows_reveal_data(self, scope: Scope, population: Population) -> bool:
         """Whether the choice of the sent item rows depends on the data that ``scope`` protects.
 
         For example, an interaction with an item means that the item's row is sent. If ``pseudo`` is
@@ -138,13 +138,13 @@ class FedGnn(RatingGraphSystem):
         reveals how many items the user has. If the choice reveals protected data, the result is
         None for attributes, and for adversaries other than the server.
         """
-        if not self.has_revealing_rows(scope, population):
+        if not self.may_sent_rows_reveal_data(scope, population):
             return super().get_mechanism(scope, population)
         if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
             return None
         users = scope.unit in (Unit.USER, Unit.REPORT)
         row = Identity() if users else BitFlip(1.0, self.pseudo / population.n_items)
-        return self.repeat_mechanism(row, scope, population)
+        return self.repeat_for_all_messages(row, scope, population)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the Laplace noise on the messages.
@@ -152,7 +152,7 @@ class FedGnn(RatingGraphSystem):
         ``NonPrivateDpEvent`` if the choice of sent rows depends on the data that ``scope``
         protects.
         """
-        if self.has_revealing_rows(scope, population):
+        if self.may_sent_rows_reveal_data(scope, population):
             return Identity().event()
         return super().get_event(scope, population)
 
@@ -229,7 +229,7 @@ class FedGnn(RatingGraphSystem):
         gradients = self.compute_gradients(request.interactions.ratings, model)
         return self.make_noisy_messages(gradients, request.streams)
 
-    def draw_row_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
+    def draw_row_selection_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
         """Draws one key per client and item; the item's row is sent if the key is finite.
 
         ``own``: whether the client's user rated the item, shape (clients, items).
@@ -253,14 +253,14 @@ class FedGnn(RatingGraphSystem):
         ``owners``, ``ids``: for each row, the index of the client and of the item.
         ``streams``: one random stream per client, from which rows of pseudo items are drawn.
         """
-        own, weights = gradients.is_rated, gradients.item_weights
+        own, weights = gradients.is_rated, gradients.hidden_vector_factors
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
         mean = weights.sum(axis=1, keepdims=True) / count
         spread = np.sqrt((own * (weights - mean) ** 2).sum(axis=1, keepdims=True) / count)
         drawn = mean + spread * streams.derive(_PSEUDO).draw_normal(own.shape[1])
         scale = np.where(own, weights, drawn)[owners, ids, None]
         own_part = scale * gradients.hidden_vectors[owners]
-        return np.asarray(own_part + gradients.offset_vectors[owners])
+        return np.asarray(own_part + gradients.item_row_offsets[owners])
 
     def make_noisy_messages(self, gradients: UserGradients, streams: Streams) -> Messages:
         """Clips the clients' ``gradients`` and adds noise; returns the messages, as arrays by name.
@@ -268,7 +268,7 @@ class FedGnn(RatingGraphSystem):
         ``streams`` has one random stream per client.
         """
         n_items = gradients.is_rated.shape[1]
-        rows = np.isfinite(self.draw_row_keys(gradients.is_rated, streams))
+        rows = np.isfinite(self.draw_row_selection_keys(gradients.is_rated, streams))
         owners, ids = np.nonzero(rows)
         values = self.compute_gradient_rows(gradients, owners, ids, streams)
         layer = gradients.layer_gradients

@@ -30,8 +30,8 @@ def test_the_reach_is_the_bound_of_the_clearest_event(tests: int, trials: int) -
 def test_limits_hold_with_the_stated_probability() -> None:
     """All n draws are in an event of probability p with probability p^n; the limit is then p."""
     claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=4)
-    assert claim.bound_prob(100, 100) ** 100 == pytest.approx(MAX_FALSE_ALARM_PROB / 4)
-    assert claim.bound_prob(0, 100) == 0.0
+    assert claim.compute_lower_prob(100, 100) ** 100 == pytest.approx(MAX_FALSE_ALARM_PROB / 4)
+    assert claim.compute_lower_prob(0, 100) == 0.0
     assert claim.is_any_epsilon_refuted(100, 100)
     assert not ClaimUnderTest(epsilon=0.0, delta=0.9, n_tests=4).is_any_epsilon_refuted(100, 100)
 

@@ -100,7 +100,7 @@ def test_single_calls_are_at_most_half_of_the_draws(samples: int) -> None:
         return x + rng.laplace()
 
     run(noisy, [0.5, 1.5], samples=samples)
-    assert calls <= shared_evidence.MAX_CHECK_SHARE * samples * 2 + 16
+    assert calls <= shared_evidence.MAX_CHECK_DRAW_SHARE * samples * 2 + 16
 
 
 def test_enough_draws_run_every_check_of_single_calls() -> None:
@@ -115,7 +115,7 @@ def test_all_pairs_of_inputs_share_the_false_alarm_rate(
 ) -> None:
     """All events of a check share the error ``MAX_FALSE_ALARM_PROB``, divided by its pairs."""
     n_tests: list[int] = []
-    for method in ("compute_lower_epsilon", "bound_prob"):
+    for method in ("compute_lower_epsilon", "compute_lower_prob"):
         real = getattr(ClaimUnderTest, method)
 
         def counted(claim: ClaimUnderTest, *counts: int, real: Any = real) -> float:

@@ -88,7 +88,7 @@ def test_flip_rates_are_the_least_doubles_that_keep_epsilon(epsilon: float) -> N
 def test_noise_rates_are_the_least_that_keep_epsilon(epsilon: float, outputs: int) -> None:
     with localcontext() as context:
         context.prec = 400
-        noise = bases.compute_noise_probability(epsilon, outputs)
+        noise = bases.compute_input_ignore_prob(epsilon, outputs)
         for share, kept in ((noise, True), (_below(noise), False)):
             ratio = 1 + (1 - Decimal(share)) * outputs / Decimal(share)
             assert (ratio <= Decimal(epsilon).exp()) is kept

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.papers.dplcf.collected_bits import (
     ItemKnn,
     iter_training_examples,
 )
-from fedrec_auditor.targets.papers.dplcf.jaccard import count_pairs, estimate_jaccard
+from fedrec_auditor.targets.papers.dplcf.jaccard import count_item_pairs, estimate_jaccard
 from fedrec_auditor.targets.papers.dplcf.kernels import AdamState, train_bpr, train_gmf
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp, Gmf, LcfAp, LcfSp, LcfUb
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
@@ -161,7 +161,7 @@ def test_similarity_is_estimated_through_the_flip_or_omitted(target: ItemKnn) ->
     ((_, bits),) = run.transcript.view(Vantage.SERVER).find_linked_rounds("bits")
     flip = target.randomizer
     p, q = (flip.p, flip.q) if target.name.startswith("dplcf") and flip is not None else (1.0, 0.0)
-    expected = estimate_jaccard(count_pairs(bits), 60, p, q)
+    expected = estimate_jaccard(count_item_pairs(bits), 60, p, q)
     release = run.transcript.published_model
     found = np.take_along_axis(expected, release["neighbours"], axis=1)
     np.testing.assert_array_equal(release["similarity"], found)

@@ -24,7 +24,7 @@ from fedrec_auditor.reports.documents.catalogue import CatalogueRow, explain_ver
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.federated_mf import gradients, numbers
-from fedrec_auditor.targets.papers.federated_mf.gradients import compute_unprojected_norm
+from fedrec_auditor.targets.papers.federated_mf.gradients import compute_item_gradient_norm
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.systems.base import Population
@@ -48,16 +48,16 @@ def test_sensitivities_are_the_closed_forms() -> None:
         both = gradients.find_max_gradient_norm(5.0, ratings=count, with_users=True)
         assert alone == pytest.approx(ONE * math.sqrt(count))
         assert both == pytest.approx(ONE * math.sqrt(count**2 + count))
-    assert compute_unprojected_norm(5.0, length=1.0) == pytest.approx(0.0, abs=1e-9)  # x = u.v
-    near, far = (compute_unprojected_norm(5.0, length=length) for length in (1.5, 1e3))
+    assert compute_item_gradient_norm(5.0, length=1.0) == pytest.approx(0.0, abs=1e-9)  # x = u.v
+    near, far = (compute_item_gradient_norm(5.0, length=length) for length in (1.5, 1e3))
     assert far > 1e3 * near
 
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_turned_embeddings_move_rows_within_the_charge(count: int) -> None:
-    moved = gradients.compute_gradient_shift(5.0, ratings=count, n_fit_steps=20) / ONE
+    moved = gradients.compute_shift_by_rating(5.0, ratings=count, n_fit_steps=20) / ONE
     assert 1.2 * math.sqrt(count) < moved < math.sqrt(2 * count + 1)
-    farther = gradients.compute_gradient_shift(5.0, ratings=count, n_fit_steps=4000) / ONE
+    farther = gradients.compute_shift_by_rating(5.0, ratings=count, n_fit_steps=4000) / ONE
     assert farther > 1.37 * math.sqrt(count)
 
 

@@ -51,7 +51,7 @@ def test_gradients_are_those_of_the_loss() -> None:
     near, kept = rng.normal(size=(2, 6, 4))
     one, ratings = system.compute_gradients(DATA.ratings, model, near, kept), DATA.ratings.toarray()
     items = one.is_rated[..., None] * (
-        one.item_weights[..., None] * one.hidden_vectors[:, None] + one.offset_vectors[:, None]
+        one.hidden_vector_factors[..., None] * one.hidden_vectors[:, None] + one.item_row_offsets[:, None]
     )
     for user in range(6):
         of_user = one.user_embedding_gradients[user] / one.is_rated[user].sum()
@@ -145,7 +145,7 @@ def test_normal_noise_adds_at_most_the_charge(narrow: float) -> None:
         abs(math.log(density(y, shift, widest) / density(y, 0.0, narrow * widest)))
         for y in np.linspace(-8, 8, 65)
     ]
-    assert max(losses) <= shift + system.extra_epsilon
+    assert max(losses) <= shift + system.data_noise_epsilon
     assert max(losses) >= shift - 1e-6
 
 
@@ -182,8 +182,8 @@ def test_pseudo_items_fall_to_the_intersection_of_three_messages() -> None:
             kept &= drawn
         shares.append(kept.sum())
     expected = 106 / (106 + np.mean(shares))
-    assert numbers.compute_own_share(10677, 106, 1000, 3) == pytest.approx(expected, abs=0.01)
-    assert numbers.compute_own_share(10677, 106, 1000, 1) == 106 / 1106
+    assert numbers.compute_own_item_share(10677, 106, 1000, 3) == pytest.approx(expected, abs=0.01)
+    assert numbers.compute_own_item_share(10677, 106, 1000, 1) == 106 / 1106
 
 
 def test_the_l2_norm_bounds_epsilon_at_positive_delta() -> None:

@@ -112,7 +112,7 @@ def test_designed_users_reach_opposite_corners(
 ) -> None:
     system = FmfLdp(alpha=alpha, regularization=regularization, factors=factors)
     m = system.find_opposing_history_length()
-    items = system.make_opposing_items(2 * m + 4)
+    items = system.make_malicious_items(2 * m + 4)
     profiles = Interactions.create(np.repeat(np.eye(4)[:2], [m, m, 2, 2], axis=1)).ratings
     gradient = compute_implicit_gradients(
         items, profiles, alpha=alpha, regularization=regularization
@@ -133,7 +133,7 @@ def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
 def test_half_a_catalogue_each_reaches_the_corners() -> None:
     """The shuffled lower bound, with all other users at the opposite corner, is thus attained."""
     system = FmfLdp()
-    items = system.make_opposing_items(1682, 841)
+    items = system.make_malicious_items(1682, 841)
     profiles = Interactions.create(np.repeat(np.eye(2), 841, axis=1)).ratings
     index = np.arange(1682 * system.factors)
     vectors, both = system.solve_user_vectors(profiles, items), np.stack([index, index])
@@ -144,7 +144,7 @@ def test_half_a_catalogue_each_reaches_the_corners() -> None:
 def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
     """Exact ratio of one transcript: all k T reports are about item 0, with value +B."""
     system = FmfLdp(factors=3, reports=7, rounds=4, epsilon=0.25)
-    items = system.make_opposing_items(50)
+    items = system.make_malicious_items(50)
     profiles = Interactions.create(np.eye(50)[:2]).ratings
     count = system.reports * system.rounds
     index = np.resize(np.arange(3), count)  # any coordinates of row 0

@@ -387,7 +387,7 @@ def test_the_printed_figures_are_claimed() -> None:
     for scoped in asked:
         assert (scoped.claim.scope, scoped.claim.delta) == (PEERS, scoped.delta)
         assert scoped.claim.epsilon == pytest.approx(printed[scoped.delta], abs=2e-4)
-    assert [scoped.epsilon_curve is None for scoped in asked] == [False, True, True]
+    assert [scoped.epsilon_by_delta is None for scoped in asked] == [False, True, True]
 
 
 def test_questions_cover_the_upload() -> None:

@@ -17,9 +17,9 @@ from fedrec_auditor.targets.wrapped.flower.flower_client import (
     FlowerClient,
     LoaderPatch,
     RecordUploads,
+    make_flower_message,
     make_train_message,
     to_arrays,
-    wrap_content,
 )
 from fedrec_auditor.targets.wrapped.structure import flatten
 from tests.targets.wrapped.flower import apps
@@ -81,7 +81,7 @@ def _reply(node: int, shift: float) -> Any:
         {}, {n: each + shift for n, each in apps.model().items()}, False
     ).content
     content["metrics"] = MetricRecord({"num-examples": 1})
-    return wrap_content(content, node)
+    return make_flower_message(content, node)
 
 
 def test_strategies_are_recorded() -> None:

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Pa
 from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import min_variance
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import find_min_noise_variance
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, party_mf, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import init_embeddings
@@ -54,7 +54,7 @@ class AveragedExchange(party_mf.Exchange):
 
     shared_table: ClassVar[str]
     message_name: ClassVar[str]
-    trains_own_table: bool = True
+    has_party_table_steps: bool = True
 
     @abstractmethod
     def make_broadcast(self, shared: Floats, initial: Floats) -> dict[str, Floats]:
@@ -102,10 +102,10 @@ class AveragedExchange(party_mf.Exchange):
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
-            own = party.step_scale * party.member_share * self.trains_own_table
+            own = party.step_size_factor * party.member_share * self.has_party_table_steps
             party_descent, steps = mf.make_descent(party.trimmed_ratings.shape[0]), mf.local_steps
             tables = self._order_tables(shared, party.own_embeddings)
-            scales = self._order_tables(party.step_scale, own)
+            scales = self._order_tables(party.step_size_factor, own)
             after = party.train(party_descent, tables, scales, number * steps, steps)
             out[k], party.own_embeddings = self._order_tables(*after)
         return Dense(out, Payload.MODEL)
@@ -155,7 +155,7 @@ class UserAveraging(AveragedExchange):
         """Tunes every party's items to the last user embeddings, and publishes all embeddings."""
         items = np.empty((sum(len(party.member_ids) for party in parties), mf.factors), np.float32)
         for party in parties:
-            sizes = 0.0, party.step_scale * party.member_share
+            sizes = 0.0, party.step_size_factor * party.member_share
             last = mf.make_descent(len(shared), with_users=False)
             tables, count = (shared, party.own_embeddings), self.n_tuning_steps
             items[party.member_ids] = party.train(last, tables, sizes, mf.steps, count)[1]
@@ -180,10 +180,10 @@ class UserAveraging(AveragedExchange):
                 "per user, in the order of the profiles, or one row for all users."
             )
         users = np.broadcast_to(sent, shape)[request.sender_rows].astype(np.float32)
-        users = mf.make_descent(1).clipping.project(users)
+        users = mf.make_descent(1).clipping.project_embeddings(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            return users[block], draw_device_embeddings(mf, part, own)[1]
+            return users[block], draw_user_item_vectors(mf, part, own)[1]
 
         after, _ = mf.train_devices(request, mf.local_steps, begin)
         return {"users": Dense(after[:, None, :], Payload.MODEL)}
@@ -203,7 +203,7 @@ class ItemAveraging(AveragedExchange):
     ``tuning_rate``: learning rate of the local steps after the last round; the paper prints none.
     """
 
-    trains_own_table: bool = True
+    has_party_table_steps: bool = True
     n_tuning_steps: int = 0
     tuning_rate: float = 0.5
 
@@ -259,7 +259,7 @@ class ItemAveraging(AveragedExchange):
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return init_user_embeddings(mf, part, first, own), np.tile(items, (len(block), 1))
 
-        _, moved = mf.train_devices(request, mf.local_steps, begin, self.trains_own_table)
+        _, moved = mf.train_devices(request, mf.local_steps, begin, self.has_party_table_steps)
         return {self.message_name: Dense(moved, Payload.MODEL)}
 
 
@@ -305,7 +305,7 @@ class EmbeddingRelease(party_mf.Exchange):
         A message has the arrays "users" (1, p) and "items" (m, p), for m items and p factors.
         """
         users, items = mf.train_devices(
-            request, mf.steps, lambda _, part, own: draw_device_embeddings(mf, part, own)
+            request, mf.steps, lambda _, part, own: draw_user_item_vectors(mf, part, own)
         )
         tables = {"users": users[:, None, :], "items": items}
         return {name: Dense(values, Payload.MODEL) for name, values in tables.items()}
@@ -333,11 +333,11 @@ def train_party(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tupl
 
     ``users`` and ``items`` are the embeddings before the training.
     """
-    sizes = party.step_scale, party.step_scale
+    sizes = party.step_size_factor, party.step_size_factor
     return party.train(mf.make_descent(len(users)), (users, items), sizes, 0, mf.steps)
 
 
-def draw_device_embeddings(
+def draw_user_item_vectors(
     mf: PartyMf, ratings: sparse.csr_array, streams: Streams
 ) -> tuple[Floats, Floats]:
     """Draws initial user and item embeddings of n parties of one user each.
@@ -439,7 +439,7 @@ class DropoutMechanism(Checked):
     omega: ShareOrZero
     dropout: settings.OpenUnitInterval
     n_rounds: Count
-    is_repaired: bool = False
+    is_protocol_repaired: bool = False
     n_colluding: CountOrZero = 0
     overstated: PositiveFloat = 1.0
 
@@ -466,7 +466,7 @@ class DropoutMechanism(Checked):
         """
         return (self.n_rounds, 4)
 
-    def tabulate_survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
+    def list_survivor_probs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
         """Lists the possible numbers of devices that send each message of a round, and their
         probabilities.
 
@@ -495,7 +495,7 @@ class DropoutMechanism(Checked):
         first messages, and the sum of the honest devices' second messages.
         """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
-        masked, replaced, probability = self.tabulate_survivors()
+        masked, replaced, probability = self.list_survivor_probs()
         edges = np.cumsum(probability)
         shape = (*values.shape, self.n_rounds)
         at = np.searchsorted(edges, rng.random(shape), side="right")
@@ -505,10 +505,10 @@ class DropoutMechanism(Checked):
         first, second = rng.standard_normal((2, *shape)), rng.standard_normal((2, *shape))
         zeta1, zeta2 = self._compute_zetas(np.maximum(m, 1))
         honest = np.maximum(r - self.n_colluding, 0)
-        own, other = (zeta2, zeta1 - zeta2) if self.is_repaired else (zeta1, zeta2)
+        own, other = (zeta2, zeta1 - zeta2) if self.is_protocol_repaired else (zeta1, zeta2)
         a = np.sqrt(honest * np.maximum(own, 0.0)) * first[0]
         b = np.sqrt(honest * np.maximum(other, 0.0)) * first[1]
-        mine, sent = (a + b, -b) if self.is_repaired else (a, b - a)
+        mine, sent = (a + b, -b) if self.is_protocol_repaired else (a, b - a)
         total = mine + np.sqrt((m - r) * zeta1) * second[0]
         rows = [m, r, values[..., None] + self.sigma * total, self.sigma * sent]
         return np.asarray(np.where(there[..., None], np.stack(rows, axis=-1), 0.0))
@@ -521,7 +521,7 @@ class DropoutMechanism(Checked):
         that of the numbers of devices, plus that of the sums given the numbers of devices.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
-        masked, replaced, probability = self.tabulate_survivors()
+        masked, replaced, probability = self.list_survivor_probs()
         table = {(m, r): p for m, r, p in zip(masked, replaced, probability, strict=True)}
         table[0, 0] = 1.0 - float(probability.sum())
         m, r, total, sent = np.moveaxis(out, -1, 0)
@@ -529,8 +529,8 @@ class DropoutMechanism(Checked):
         known = np.array([table.get((a, b), 0.0) for a, b in pairs.tolist()]).reshape(m.shape)
         zeta1, zeta2 = self._compute_zetas(np.maximum(m, 1))
         honest = np.maximum(r - self.n_colluding, 0)
-        spread = zeta1 - zeta2 if self.is_repaired else zeta1 + zeta2
-        weight = np.ones_like(zeta2) if self.is_repaired else zeta1 / (zeta1 + zeta2)
+        spread = zeta1 - zeta2 if self.is_protocol_repaired else zeta1 + zeta2
+        weight = np.ones_like(zeta2) if self.is_protocol_repaired else zeta1 / (zeta1 + zeta2)
         left = self.sigma * np.sqrt(honest * weight * zeta2 + (m - r) * zeta1)
         wide = self.sigma * np.sqrt(np.maximum(honest * spread, 0.0))
         there = m > 0
@@ -571,17 +571,17 @@ class DropoutMechanism(Checked):
         one = dp.GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
         return dp.SelfComposedDpEvent(one, self.n_rounds)
 
-    def tabulate_mu_squared(self) -> tuple[Float64Array, Float64Array]:
+    def list_mu_squared_probs(self) -> tuple[Float64Array, Float64Array]:
         """Lists the possible values of mu^2 in one round, and their probabilities.
 
         mu is the largest change of the round's sum by the protected device's gradient, divided by
         the deviation of the noise that the adversary does not know. Only rounds in which the device
         is in the sum count.
         """
-        masked, replaced, probability = self.tabulate_survivors()
+        masked, replaced, probability = self.list_survivor_probs()
         zeta1, zeta2 = self._compute_zetas(masked)
         honest = replaced - self.n_colluding
-        kept = zeta2 if self.is_repaired else zeta1 * zeta2 / (zeta1 + zeta2)
+        kept = zeta2 if self.is_protocol_repaired else zeta1 * zeta2 / (zeta1 + zeta2)
         left = honest * kept + (masked - replaced) * zeta1
         return (self.sensitivity / self.sigma) ** 2 / left, probability
 
@@ -594,11 +594,11 @@ class DropoutMechanism(Checked):
         """Returns the least variance of unknown noise at tolerated dropouts, in units of
         ``sigma``^2.
         """
-        return min_variance(
+        return find_min_noise_variance(
             omega=self.omega,
             colluding=self.n_colluding / self.n_users,
             announced=self.overstated,
-            repaired=self.is_repaired,
+            repaired=self.is_protocol_repaired,
         )
 
 
@@ -612,7 +612,7 @@ def _list_likely_values(trials: int, rate: float) -> NDArray[np.int64]:
 @lru_cache(maxsize=16)
 def _sum_mu_squared(rounds: DropoutMechanism) -> tuple[Float64Array, Float64Array]:
     """Returns positive sums of mu^2 over all rounds, and their probabilities, rounded down."""
-    squares, probability = rounds.tabulate_mu_squared()
+    squares, probability = rounds.list_mu_squared_probs()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)
     one = np.bincount(cells, weights=probability, minlength=_CELLS + 1).astype(np.float64)

@@ -32,10 +32,10 @@ class LowerBoundMechanism(Checked):
     adversary's view is an output of the mechanism, except with a small probability.
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
-    ``p_follows``: probability that a run is regular; the same with and without the value.
-    ``p_deviates_present``: largest probability that a regular run deviates from the mechanism, for
+    ``p_follows_mechanism``: probability that a run is regular; the same with and without the value.
+    ``p_deviates_with_value``: largest probability that a regular run deviates from the mechanism, for
         data with the value.
-    ``p_deviates_absent``: largest probability that a regular run deviates from the mechanism, for
+    ``p_deviates_without_value``: largest probability that a regular run deviates from the mechanism, for
         data without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
@@ -47,9 +47,9 @@ class LowerBoundMechanism(Checked):
     """
 
     mechanism: Mechanism
-    p_follows: Probability = 1.0
-    p_deviates_present: Probability = 0.0
-    p_deviates_absent: Probability = 0.0
+    p_follows_mechanism: Probability = 1.0
+    p_deviates_with_value: Probability = 0.0
+    p_deviates_without_value: Probability = 0.0
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -93,10 +93,10 @@ class LowerBoundMechanism(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
-        accidents = self.p_deviates_present
-        if self.p_deviates_absent > 0.0:
-            accidents += self.p_deviates_absent * math.exp(min(epsilon, 700.0))
-        return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
+        accidents = self.p_deviates_with_value
+        if self.p_deviates_without_value > 0.0:
+            accidents += self.p_deviates_without_value * math.exp(min(epsilon, 700.0))
+        return max(0.0, self.p_follows_mechanism * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of ``mechanism``, which approximates that of the system.
@@ -136,7 +136,7 @@ The bound remains valid, because fewer rounds reveal less. The learning rates of
 fall faster, so that the rates within a round do not become more equal."""
 
 
-def find_min_learning_rate_ratio(rounds: int, local_steps: int) -> float:
+def find_min_last_to_mean_rate(rounds: int, local_steps: int) -> float:
     """Finds the smallest ratio, over rounds, of a round's last learning rate to the root mean
     square of its learning rates.
 
@@ -173,7 +173,7 @@ def _count_falling_steps(total: int) -> int:
     return min(total, math.ceil(max(1.0, _FALL_SHARE * total)))
 
 
-def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
+def make_lower_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a mechanism that is no less private than the training, for adding or removing a
     rating.
 
@@ -201,7 +201,7 @@ def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mech
     if place is None or min(along) <= 0.0:
         return None
     start, moved, lost = place
-    shifts, even = [], find_min_learning_rate_ratio(system.rounds, system.local_steps)
+    shifts, even = [], find_min_last_to_mean_rate(system.rounds, system.local_steps)
     for (first, second), way in zip((there, gone), along, strict=True):
         rest = math.sqrt(max(0.0, system.bound - first**2 - second**2))
         others = rest * math.sqrt(max(0, system.factors - 2))
@@ -242,7 +242,7 @@ def make_user_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechan
     start, moved, lost = place
     rest = math.sqrt(max(0.0, system.bound - own**2) * max(0, system.factors - 1))
     error = system.bound - own * (start + moved) - rest * moved
-    even = find_min_learning_rate_ratio(system.rounds, system.local_steps)
+    even = find_min_last_to_mean_rate(system.rounds, system.local_steps)
     shift = 2.0 * math.sqrt(count) * own * error * even
     return _make_bound(system, n_users, shift, 0.0, lost) if shift > 0.0 else None
 
@@ -287,10 +287,10 @@ def _make_bound(
     sizes = party_mf.get_size_range(n_users, system.parties)
     sums = SampledGaussian(
         noise_multiplier=system.make_descent(n_users).item_sigma / shift,
-        sampling_probability=party_mf.get_sampling_range(sizes, system.rate)[0],
+        sampling_probability=party_mf.get_sampled_share_range(sizes, system.rate)[0],
         rounds=system.rounds,
         local_steps=system.local_steps,
         opposite=opposite,
     )
     mistaken = 0.0 if system.local_steps == 1 else lost
-    return LowerBoundMechanism(mechanism=sums, p_deviates_present=lost, p_deviates_absent=mistaken)
+    return LowerBoundMechanism(mechanism=sums, p_deviates_with_value=lost, p_deviates_without_value=mistaken)

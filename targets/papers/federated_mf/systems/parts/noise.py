@@ -115,7 +115,7 @@ class NoisyMf(party_mf.PartyMf):
         return self.steps, 0
 
     @property
-    def max_ratings(self) -> int | None:
+    def max_ratings_per_user(self) -> int | None:
         """Maximum number of ratings per user (theta of the paper); None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
@@ -154,14 +154,14 @@ class NoisyMf(party_mf.PartyMf):
 
         The accountant is that of TensorFlow Privacy (``get_authors_epsilon``).
         """
-        return get_authors_epsilon(*self.get_accountant_inputs(population, sum(self.step_counts)))
+        return get_authors_epsilon(*self.get_dp_sgd_parameters(population, sum(self.step_counts)))
 
     def bound_party_epsilon(self, population: Population) -> float:
         """Returns the epsilon of all noisy steps of a party by the paper's Theorem 1.
 
         This bound is larger than ``compute_party_epsilon``.
         """
-        return get_theorem_1_epsilon(*self.get_accountant_inputs(population, sum(self.step_counts)))
+        return get_theorem_1_epsilon(*self.get_dp_sgd_parameters(population, sum(self.step_counts)))
 
     def compute_user_epsilon(self, population: Population) -> float:
         """Returns the claimed epsilon of a user over all parties (Theorem 4).
@@ -170,7 +170,7 @@ class NoisyMf(party_mf.PartyMf):
         """
         return math.sqrt(self.parties) * self.compute_party_epsilon(population)
 
-    def get_accountant_inputs(
+    def get_dp_sgd_parameters(
         self, population: Population, steps: int
     ) -> tuple[float, float, int, float]:
         """Returns the arguments of ``get_authors_epsilon`` for ``steps`` noisy steps.
@@ -223,10 +223,10 @@ class UserItemNoise(GradientNoise):
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         moved = 1 if presence or scope.unit is Unit.RATING else 2
         parties = min(mf.parties, m, moved if single else m)
-        held = m if mf.max_ratings is None else mf.max_ratings
+        held = m if mf.max_ratings_per_user is None else mf.max_ratings_per_user
         row = min(held, mf.division.get_max_party_items(mf, m))
         clipping, charged = self.clipping, []
-        far = 1.0 if presence else clipping.replacement_ratio if scope.unit is Unit.RATING else 2.0
+        far = 1.0 if presence else clipping.replace_to_remove_ratio if scope.unit is Unit.RATING else 2.0
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
         for steps, with_users in zip(mf.step_counts, (True, False), strict=True):
@@ -245,9 +245,9 @@ class UserItemNoise(GradientNoise):
             noise = StepNoise(
                 descent=descent,
                 party_sizes=[n],
-                multiplier=sigma / reach,
-                unit_multiplier=alone,
-                row_multiplier=apart,
+                noise_multiplier=sigma / reach,
+                sampled_unit_multiplier=alone,
+                row_noise_multiplier=apart,
             )
             charged.append(noise.get_event(scope, steps * parties))
         return charged[0] if len(charged) == 1 else dp.ComposedDpEvent(charged)
@@ -286,7 +286,7 @@ class ItemNoise(GradientNoise):
         return cls(
             noise_multiplier=z,
             clipping=Clipping.make_projection(mf.bound),
-            sigma=z * one * (mf.max_ratings or 1),
+            sigma=z * one * (mf.max_ratings_per_user or 1),
             has_user_fitting=follows,
             trains_users=moves and follows,
         )
@@ -300,17 +300,17 @@ class ItemNoise(GradientNoise):
         """
         unit = Unit.USER if self.has_user_fitting else Unit.RATING
         drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
-        m, limit, fitted = population.n_items, mf.max_ratings, self.has_user_fitting
+        m, limit, fitted = population.n_items, mf.max_ratings_per_user, self.has_user_fitting
         scopes = scope, drawn
         changes = [bound_gradient_change(self.clipping, s, m, limit, fitted) for s in scopes]
         z, alone = (self.sigma / change for change in changes)
         noise = StepNoise(
             descent=mf.make_descent(population.n_users),
             party_sizes=party_mf.get_size_range(population.n_users, mf.parties),
-            multiplier=z,
-            unit_multiplier=alone,
-            row_multiplier=alone / self.clipping.max_distance_ratio,
-            trains_rows=self.trains_users,
+            noise_multiplier=z,
+            sampled_unit_multiplier=alone,
+            row_noise_multiplier=alone / self.clipping.max_distance_ratio,
+            has_user_steps=self.trains_users,
         )
         steps = mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
         return noise.get_event(scope, steps)
@@ -324,25 +324,25 @@ class StepNoise:
     gradient sum that a change of the data causes. There are three such changes of the data:
 
     ``multiplier``: noise multiplier for the change of the data that the accounting protects.
-    ``unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a rating,
+    ``sampled_unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a rating,
         or a user).
-    ``row_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of
+    ``row_noise_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of
         another.
 
     Further fields:
 
     ``descent``: the gradient step and its sampling.
     ``party_sizes``: number of users of each party, one entry per different number.
-    ``trains_rows``: whether a step also moves the party's stored user embeddings (rows) of the
+    ``has_user_steps``: whether a step also moves the party's stored user embeddings (rows) of the
         sampled users, without noise.
     """
 
     descent: GradientDescent
     party_sizes: Sequence[int]
-    multiplier: float
-    unit_multiplier: float
-    row_multiplier: float
-    trains_rows: bool = False
+    noise_multiplier: float
+    sampled_unit_multiplier: float
+    row_noise_multiplier: float
+    has_user_steps: bool = False
 
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
@@ -352,14 +352,14 @@ class StepNoise:
         party's n rows (users), as in the paper, the event depends on the change:
 
         - Adding or removing a user: the event of Poisson sampling at rate n'/n, with noise
-          multiplier ``row_multiplier``. A sample has a fixed size, so that an added user takes the
+          multiplier ``row_noise_multiplier``. A sample has a fixed size, so that an added user takes the
           place of another user (``losses.pairs.FixedSizeSamplePair``). The event is without
           sampling if n' >= n/4, if n' depends on the added user, or if ``trains_rows`` is true.
         - Replacing a user, if ``trains_rows`` is false: the event of a sample of n' of n rows.
         - All other changes, such as one rating: the event without amplification by sampling. The
           gradients of the user's other ratings show in which steps the user's row is sampled.
         """
-        # If the party ``trains_rows``, the users whose places an added user took have missed a
+        # If the party ``has_user_steps``, the users whose places an added user took have missed a
         # step. From then on their gradients differ, too, and the proof uses only that a sum has n'
         # rows. A replacing user takes nobody's place, and all other users are unchanged if the
         # samples are visible.
@@ -370,26 +370,26 @@ class StepNoise:
         if sampled != "row":
             if presence and (single if sampled == "rating" else scope.unit is Unit.USER):
                 poisson = partial(dp.PoissonSampledDpEvent, rate)
-                return make_gaussian_event(self.unit_multiplier, steps, poisson)
+                return make_gaussian_event(self.sampled_unit_multiplier, steps, poisson)
             if replaced and (single or sampled == "user"):
                 replacing = partial(dp.ReplacedSamplingDpEvent, rate)
-                return make_gaussian_event(self.unit_multiplier, steps, replacing)
-            return make_gaussian_event(self.multiplier, steps)
+                return make_gaussian_event(self.sampled_unit_multiplier, steps, replacing)
+            return make_gaussian_event(self.noise_multiplier, steps)
         n = max(self.party_sizes, key=lambda size: get_batch_size(size, rate) / size)
         rows = get_batch_size(n, rate)
-        if scope.unit is not Unit.USER or not (presence or (replaced and not self.trains_rows)):
+        if scope.unit is not Unit.USER or not (presence or (replaced and not self.has_user_steps)):
             seen = partial(dp.RevealedSamplingDpEvent, rows / n)
-            return make_gaussian_event(self.multiplier, steps, seen if rows < n else None)
+            return make_gaussian_event(self.noise_multiplier, steps, seen if rows < n else None)
         if replaced:
             fixed = partial(dp.SampledWithoutReplacementDpEvent, n, rows)
-            return make_gaussian_event(self.row_multiplier, steps, fixed)
-        if self.trains_rows:
-            return make_gaussian_event(self.row_multiplier / rows, steps)
+            return make_gaussian_event(self.row_noise_multiplier, steps, fixed)
+        if self.has_user_steps:
+            return make_gaussian_event(self.row_noise_multiplier / rows, steps)
         even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.party_sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost
-            return make_gaussian_event(self.unit_multiplier, steps)
+            return make_gaussian_event(self.sampled_unit_multiplier, steps)
         poisson = partial(dp.PoissonSampledDpEvent, rows / n)
-        return make_gaussian_event(self.row_multiplier, steps, poisson)
+        return make_gaussian_event(self.row_noise_multiplier, steps, poisson)
 
 
 def bound_gradient_change(

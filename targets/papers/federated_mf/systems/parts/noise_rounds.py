@@ -85,7 +85,7 @@ class NoiseReplacer:
 
         Only the shape of ``values`` is used.
         """
-        own, last = self.normal_draw_weights
+        own, last = self.weights_of_both_draws
         xi = _draw(streams, _FIRST, values.shape, own - self.old_sigma, self.item_table_offset)
         return xi + _draw(streams, _SECOND, values.shape, last, self.item_table_offset)
 
@@ -94,7 +94,7 @@ class NoiseReplacer:
 
         A message is noise alone, so that ``largest``, the bound of the gradient, is not used.
         """
-        own, last = self.normal_draw_weights
+        own, last = self.weights_of_both_draws
         return _TAIL * (abs(own - self.old_sigma) + abs(last))
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
@@ -102,7 +102,7 @@ class NoiseReplacer:
 
         ``total`` is the sum of the gradients; it gives only the shape.
         """
-        own, last = self.normal_draw_weights
+        own, last = self.weights_of_both_draws
         xi = _sum_draws(streams, _FIRST, total.shape, own - self.old_sigma, self.item_table_offset)
         return xi + _sum_draws(streams, _SECOND, total.shape, last, self.item_table_offset)
 
@@ -115,7 +115,7 @@ class NoiseReplacer:
         return replace(self, item_table_offset=self.item_table_offset + count)
 
     @property
-    def normal_draw_weights(self) -> tuple[float, float]:
+    def weights_of_both_draws(self) -> tuple[float, float]:
         """Weights of a client's two standard normal draws in the sum of the client's two messages.
 
         The first draw makes xi, the noise of the first message. The second draw makes the new noise
@@ -148,7 +148,7 @@ def sum_messages(
     reply, shape = second.randomizer, second.shape
     silent = first.streams.take(np.flatnonzero(~np.isin(first_users, second_users)))
     noise = reply.old_sigma * sum_normals(silent.derive(_FIRST), shape)
-    own, last = reply.normal_draw_weights
+    own, last = reply.weights_of_both_draws
     if own:
         noise += own * sum_normals(second.streams.derive(_FIRST), shape)
     noise += last * sum_normals(second.streams.derive(_SECOND), shape)

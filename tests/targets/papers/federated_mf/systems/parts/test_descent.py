@@ -91,8 +91,8 @@ def test_no_user_moves_the_sum_by_more_than_the_sensitivity(
     seed: int, count: int, clipping: Clipping
 ) -> None:
     rng = np.random.default_rng(seed)
-    u = clipping.project(rng.normal(size=(1, 3)) * 5)
-    v = clipping.project(rng.normal(size=(count, 3)) * 5)
+    u = clipping.project_embeddings(rng.normal(size=(1, 3)) * 5)
+    v = clipping.project_embeddings(rng.normal(size=(count, 3)) * 5)
     made: Any = sparse.csr_array
     of_u, of_v = gradients(u, v, made(rng.uniform(0.1, 4.0, (1, count))), clipping)
     apart = math.hypot(float(np.linalg.norm(of_u)), float(np.linalg.norm(of_v)))
@@ -118,14 +118,14 @@ def test_the_sensitivity_of_embedding_clipping_is_attained_and_the_papers_is_loo
 @given(SEEDS, st.sampled_from(OF_A_VALUE))
 def test_no_value_moves_the_sum_by_more_than_the_sensitivity(seed: int, clipping: Clipping) -> None:
     rng = np.random.default_rng(seed)
-    u = clipping.project(rng.normal(size=(1, 3)) * 2)
-    v = clipping.project(rng.normal(size=(1, 3)) * 2)
+    u = clipping.project_embeddings(rng.normal(size=(1, 3)) * 2)
+    v = clipping.project_embeddings(rng.normal(size=(1, 3)) * 2)
     sums = []
     for value in (1e-6, 4.0):
         made: Any = sparse.csr_array
         sums.append(np.concatenate(gradients(u, v, made(np.array([[value]])), clipping), axis=None))
     apart = float(np.linalg.norm(sums[1] - sums[0]))
-    assert apart <= clipping.replacement_ratio * clipping.get_sensitivity(1, True) * (1 + 1e-9)
+    assert apart <= clipping.replace_to_remove_ratio * clipping.get_sensitivity(1, True) * (1 + 1e-9)
     if (
         clipping.rating_clip_norm < math.inf
         and 0.5 < u[0] @ v[0] < 3.5
@@ -156,7 +156,7 @@ def run_slow(
             )
         )
         for k in range(drawn.step_starts[t], drawn.step_starts[t + 1]):
-            i, place = drawn.user_rows[k], drawn.data_indices[k]
+            i, place = drawn.user_rows[k], drawn.rating_indices[k]
             j = ratings.indices[place]
             error = np.clip(
                 users[i] @ items[j] - ratings.data[place], -limits.max_error, limits.max_error
@@ -169,8 +169,8 @@ def run_slow(
         seen = set(drawn.user_rows[drawn.step_starts[t] : drawn.step_starts[t + 1]].tolist())
         moving = [weight > 0 and (i in seen or steps.user_sigma > 0) for i in range(len(users))]
         users = np.where(np.array(moving)[:, None], users - size * weight * of_users, users)
-        items = limits.project(items)
-        users = np.where(np.array(moving)[:, None], limits.project(users), users)
+        items = limits.project_embeddings(items)
+        users = np.where(np.array(moving)[:, None], limits.project_embeddings(users), users)
     return users, items
 
 
@@ -245,7 +245,7 @@ def test_parties_of_one_user_step_like_other_parties(sampled: str) -> None:
         assert (drawn.user_rows[part] == i).all()
         mine = StepRatings(
             drawn.step_starts[3 * i : 3 * i + 4] - drawn.step_starts[3 * i],
-            drawn.data_indices[part],
+            drawn.rating_indices[part],
             np.zeros(part.stop - part.start, np.int64),
         )
         seeds = streams.derive(1).draw_words(6)[i].reshape(2, 3)
@@ -270,12 +270,12 @@ def test_rows_are_drawn_in_fixed_number_and_equally_often() -> None:
         times = np.bincount(pairs % 6, minlength=6) / count
         share = size / 6
         assert np.abs(times[sizes > 0] - share).max() < 6 * np.sqrt(share / count)
-        assert len(drawn.data_indices) == sum(sizes[pairs % 6])
+        assert len(drawn.rating_indices) == sum(sizes[pairs % 6])
         filled = sizes[pairs % 6] > 0
         assert filled.all()
         for k in range(50):
             part = slice(drawn.step_starts[k], drawn.step_starts[k + 1])
-            rows, places = drawn.user_rows[part], drawn.data_indices[part]
+            rows, places = drawn.user_rows[part], drawn.rating_indices[part]
             assert len(np.unique(rows)) <= size
             np.testing.assert_array_equal(
                 places, np.flatnonzero(np.isin(np.repeat(np.arange(6), sizes), rows))
@@ -293,7 +293,7 @@ def test_units_are_drawn_independently(unit: str) -> None:
     group = np.repeat(np.arange(n * count), np.diff(single.step_starts))
     drawn = steps.sample_ratings(ratings, np.random.default_rng(4), count)
     steps_drawn = np.repeat(np.arange(count), np.diff(drawn.step_starts))
-    for places, step in ((drawn.data_indices, steps_drawn), (single.data_indices, group % count)):
+    for places, step in ((drawn.rating_indices, steps_drawn), (single.rating_indices, group % count)):
         seen = np.zeros((count, ratings.nnz), bool)
         seen[step, places] = True
         together = seen.T.astype(float) @ seen / count
@@ -335,7 +335,7 @@ def test_two_users_differ_by_at_most_the_sensitivity() -> None:
     longest, replaced = np.zeros(2), np.zeros(2)  # in V, and in U and V
     for number in range(2000):
         users, items = (
-            clipping.project(np.abs(rng.normal(scale=3.0, size=shape)) * (rng.random(shape) < 0.6))
+            clipping.project_embeddings(np.abs(rng.normal(scale=3.0, size=shape)) * (rng.random(shape) < 0.6))
             for shape in ((2, 2), (4, 2))
         )
         x, other = np.zeros((2, 4)), 2 * (number % 2)  # the same items, or other items

@@ -44,7 +44,7 @@ def build(
         omega=omega,
         dropout=dropout,
         n_rounds=count,
-        is_repaired=repaired,
+        is_protocol_repaired=repaired,
     )
 
 
@@ -88,7 +88,7 @@ def get_square(run: DropoutMechanism, m: int, r: int) -> float:
         replaced=r,
         colluding=run.n_colluding,
         announced=round(run.overstated * m),
-        repaired=run.is_repaired,
+        repaired=run.is_protocol_repaired,
     )
     return (run.sensitivity / run.sigma) ** 2 / shares.variance
 
@@ -99,7 +99,7 @@ def test_survivors_have_the_probabilities_of_their_patterns(run: DropoutMechanis
     for m, r, chance in list_patterns(run):
         expected[m, r] = expected.get((m, r), 0.0) + chance
     expected.pop((0, 0), None)
-    found = {(m, r): p for m, r, p in zip(*run.tabulate_survivors(), strict=True)}
+    found = {(m, r): p for m, r, p in zip(*run.list_survivor_probs(), strict=True)}
     assert found == pytest.approx(expected)
 
 
@@ -134,7 +134,7 @@ def test_few_dropouts_cost_as_much_as_none() -> None:
     assert run.delta(20.0) == pytest.approx(limit, rel=5e-3)
 
 
-@given(runs().filter(lambda run: len(run.tabulate_survivors()[0]) > 0), st.integers(0, 2**32 - 1))
+@given(runs().filter(lambda run: len(run.list_survivor_probs()[0]) > 0), st.integers(0, 2**32 - 1))
 @settings(max_examples=20)
 def test_the_density_is_that_of_survivors_and_both_sums(run: DropoutMechanism, seed: int) -> None:
     out = run.randomize([0.0, 1.3], np.random.default_rng(seed))
@@ -153,8 +153,8 @@ def density(run: DropoutMechanism, m: int, r: int, total: float, sent: float) ->
     """Density of the two sums, by the covariance of the honest devices' noises."""
     first, second = 1 / ((1 - run.omega) * run.n_users), 1 / round(run.overstated * m)
     honest = r - run.n_colluding
-    shared = first - second if run.is_repaired else first
-    blurred = first - second if run.is_repaired else first + second
+    shared = first - second if run.is_protocol_repaired else first
+    blurred = first - second if run.is_protocol_repaired else first + second
     top = (m - run.n_colluding) * first
     if honest == 0 or blurred <= 0:
         assert sent == 0
@@ -166,7 +166,7 @@ def density(run: DropoutMechanism, m: int, r: int, total: float, sent: float) ->
 def test_simulated_survival_has_the_stated_probability() -> None:
     run = build(6, 0.3, 1, omega=0.7)
     out = run.randomize(0.0, np.random.default_rng(3), (50_000,))[:, 0]
-    masked, replaced, chance = run.tabulate_survivors()
+    masked, replaced, chance = run.list_survivor_probs()
     seen = [
         ((out[:, 0] == m) & (out[:, 1] == r)).sum() for m, r in zip(masked, replaced, strict=True)
     ]
@@ -183,7 +183,7 @@ def test_simulated_survival_has_the_stated_probability() -> None:
 def test_every_round_halts_if_all_have_to_survive() -> None:
     """With omega 0 a round needs more than n survivors."""
     run = build(4, 0.3, 2, omega=0.0)
-    assert len(run.tabulate_survivors()[0]) == 0
+    assert len(run.list_survivor_probs()[0]) == 0
     assert run.delta(0.0) == 0.0
 
 

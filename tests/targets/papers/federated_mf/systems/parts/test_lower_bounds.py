@@ -20,10 +20,10 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian, SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import party_mf, sgd_mf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_device_embeddings
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_user_item_vectors
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
     LowerBoundMechanism,
-    find_min_learning_rate_ratio,
+    find_min_last_to_mean_rate,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
@@ -73,7 +73,7 @@ def run_party(
     steps, n = target.make_descent(len(ratings)), len(ratings)
     table = sparse.csr_array(ratings)
     users = sgd_mf.fit_user_embeddings(table, first, bound=5.0, steps=target.fitting)
-    scale = float(target.get_step_scale(n, ratings.shape[1], table.nnz))
+    scale = float(target.get_step_size_factor(n, ratings.shape[1], table.nnz))
     items = start * (along != 0).astype(np.float32)
     rng, out = np.random.default_rng(5), np.empty(trials)
     size = target.learning_rate * scale * target.make_noise(1).sigma * math.sqrt(target.local_steps)
@@ -197,21 +197,21 @@ def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
     total = rounds * steps
     rates = np.array([sgd_mf.get_learning_rate(step, total, 1.0) for step in range(total)])
     found = min(row.min() / math.sqrt((row**2).mean()) for row in rates.reshape(rounds, steps))
-    assert find_min_learning_rate_ratio(rounds, steps) == pytest.approx(found, rel=1e-13)
-    assert find_min_learning_rate_ratio(rounds, steps) <= 1.0
+    assert find_min_last_to_mean_rate(rounds, steps) == pytest.approx(found, rel=1e-13)
+    assert find_min_last_to_mean_rate(rounds, steps) <= 1.0
 
 
 def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
-    many, fewer = (find_min_learning_rate_ratio(10, steps) for steps in (10**9, 10**4))
+    many, fewer = (find_min_last_to_mean_rate(10, steps) for steps in (10**9, 10**4))
     assert many == pytest.approx(fewer, rel=1e-4)
-    assert 0.9 < find_min_learning_rate_ratio(10, 10) < find_min_learning_rate_ratio(10**9, 10) < 1
-    assert find_min_learning_rate_ratio(100, 1) == find_min_learning_rate_ratio(10**9, 1) == 1.0
+    assert 0.9 < find_min_last_to_mean_rate(10, 10) < find_min_last_to_mean_rate(10**9, 10) < 1
+    assert find_min_last_to_mean_rate(100, 1) == find_min_last_to_mean_rate(10**9, 1) == 1.0
 
 
 def test_parties_draw_entire_rows() -> None:
     assert party_mf.get_size_range(943, 10) == (94, 95)
-    assert party_mf.get_sampling_range(party_mf.get_size_range(943, 10), 0.01) == (1 / 95, 1 / 94)
-    assert party_mf.get_sampling_range(party_mf.get_size_range(5, 10), 0.01) == (1.0, 1.0)
+    assert party_mf.get_sampled_share_range(party_mf.get_size_range(943, 10), 0.01) == (1 / 95, 1 / 94)
+    assert party_mf.get_sampled_share_range(party_mf.get_size_range(5, 10), 0.01) == (1.0, 1.0)
     assert party_mf.get_size_range(5, 10) == (1, 1)
 
 
@@ -247,7 +247,7 @@ def test_half_of_all_parties_exceed_the_stated_shift(factors: int) -> None:
     sent, items = target.train_devices(
         UploadRequest(both, 1, {}, np.random.default_rng(1)),
         1,
-        lambda block, part, own: (users[block], draw_device_embeddings(target, part, own)[1]),
+        lambda block, part, own: (users[block], draw_user_item_vectors(target, part, own)[1]),
     )
     step_scale = 1.0 / np.repeat([WIDE, WIDE - 1], runs)  # ratings of its row
     moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))
@@ -258,7 +258,7 @@ def test_half_of_all_parties_exceed_the_stated_shift(factors: int) -> None:
     # the ratings around it show that the row was drawn, and its own shift is large in half of them
     assert (told / sigma).min() > 16
     share = (own / sigma >= 1 / bound.mechanism.noise_multiplier).mean()
-    assert share > bound.p_follows - 6 * 0.5 / math.sqrt(2 * runs)
+    assert share > bound.p_follows_mechanism - 6 * 0.5 / math.sqrt(2 * runs)
     assert 1 / bound.mechanism.noise_multiplier == pytest.approx(
         0.49 / math.sqrt(2) / 1.8, rel=1e-3
     )
@@ -293,10 +293,10 @@ def test_lower_bounds_are_below_the_charge(factors: int, z: float) -> None:
 
 def test_failures_are_rare_at_small_steps_and_forbid_large_ones() -> None:
     found = get_bound(vertical())
-    assert found.p_deviates_present < 1e-6
-    assert found.p_deviates_absent < 1e-15
+    assert found.p_deviates_with_value < 1e-6
+    assert found.p_deviates_without_value < 1e-15
     faster = get_bound(vertical(learning_rate=1e-13))
-    assert found.p_deviates_present < faster.p_deviates_present < 1e-3
+    assert found.p_deviates_with_value < faster.p_deviates_with_value < 1e-3
     assert vertical(learning_rate=1e-6).get_mechanism(make_claim_scope("rating"), CROWD) is None
 
 
