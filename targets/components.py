@@ -54,7 +54,9 @@ USER_DATA_KINDS = (Payload.REPORTS, Payload.BITS, Payload.RATINGS, *LIST_KINDS)
 LIST_PADDING = -1
 
 
-def check_list_entries(kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
+def check_list_entries(
+    kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str
+) -> None:
     """Raises InputError if messages of lists contain invalid entries.
 
     kind: kind of the messages, such as item lists
@@ -664,7 +666,9 @@ class Reports(Component):
         size = math.prod(self.shape)
         counts = np.bincount((2 * self.coordinates + self.is_positive).ravel(), minlength=2 * size)
         sums = counts[1::2] - counts[::2]
-        return np.asarray((sums * (self.report_magnitude / self.coordinates.shape[1])).reshape(self.shape))
+        return np.asarray(
+            (sums * (self.report_magnitude / self.coordinates.shape[1])).reshape(self.shape)
+        )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes selected rows of each client's matrix, estimated as in ``to_dense`` (n, k, F).

@@ -388,7 +388,9 @@ def _list_points(span: tuple[float, float], step: float) -> NDArray[np.int64]:
     return np.arange(math.floor(span[0] / step) - 1, math.ceil(span[1] / step) + 2)
 
 
-def _split_upwards(pair: DominatingPair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
+def _split_upwards(
+    pair: DominatingPair, count: int, step: float, points: NDArray[np.int64]
+) -> _Grid:
     """Places the privacy loss of one use of ``pair`` on a grid for an upper bound, at the multiples
     ``points`` of ``step``.
 
@@ -407,7 +409,9 @@ def _split_upwards(pair: DominatingPair, count: int, step: float, points: NDArra
     return _Grid(int(points[0]), mass, min(1.0, pair.infinite_mass + math.exp(log_p[-1])), count)
 
 
-def _merge_downwards(pair: DominatingPair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
+def _merge_downwards(
+    pair: DominatingPair, count: int, step: float, points: NDArray[np.int64]
+) -> _Grid:
     """Places the privacy loss of one use of ``pair`` on a grid for a lower bound, around the
     multiples ``points`` of ``step``.
 

@@ -74,8 +74,8 @@ class ExpTerm:
     - ``low``, ``high``: ends of the interval.
     - ``anchor``: point of the interval at which the term is largest.
     - ``max_log_term``: logarithm of the term at the anchor.
-    - ``normal_mean_or_exp_rate``: mean of a normal term (``curvature`` > 0), or rate of an exponential term
-      (``curvature`` = 0). The property ``slope`` is computed from it.
+    - ``normal_mean_or_exp_rate``: mean of a normal term (``curvature`` > 0), or rate of an
+      exponential term (``curvature`` = 0). The property ``slope`` is computed from it.
     - ``curvature``: 1 / variance of a normal term; 0 for an exponential term.
     - ``step``: 0 for a density; otherwise the distance of the lattice points, which begin at a
       finite end of the interval.
@@ -144,8 +144,8 @@ class ExpTerm:
 
     @property
     def centre_and_curvature(self) -> tuple[float, float]:
-        """Pair of the fields ``mean_or_rate`` and ``curvature``. Terms with equal pairs differ only
-        by a constant factor.
+        """Pair of the fields ``normal_mean_or_exp_rate`` and ``curvature``. Terms with equal pairs
+        differ only by a constant factor.
         """
         return self.normal_mean_or_exp_rate, self.curvature
 

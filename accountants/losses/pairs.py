@@ -874,7 +874,9 @@ def make_dominating_pair(leaf: dp.DpEvent) -> DominatingPair:
         if math.isinf(pair.max_loss):
             return AtomicPair.from_atoms((0.0, pair.p_uninformative), infinite=pair.own_output_prob)
         return AtomicPair.from_atoms(
-            (pair.max_loss, pair.own_output_prob), (0.0, pair.p_uninformative), (-pair.max_loss, pair.other_output_prob)
+            (pair.max_loss, pair.own_output_prob),
+            (0.0, pair.p_uninformative),
+            (-pair.max_loss, pair.other_output_prob),
         )
     noise = leaf.noise_multiplier
     if noise * MAX_LOSS < 1.0:
@@ -981,7 +983,9 @@ def _flip(p: float, q: float) -> DominatingPair:
     return AtomicPair.from_atoms(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
 
 
-def make_shuffled_pairs(miss: float, false_alarm: float, n_users: int) -> tuple[DominatingPair, DominatingPair]:
+def make_shuffled_pairs(
+    miss: float, false_alarm: float, n_users: int
+) -> tuple[DominatingPair, DominatingPair]:
     """Builds pairs of distributions of the number of ones among ``n_users`` shuffled bits, for two
     inputs of one user.
 

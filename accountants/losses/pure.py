@@ -29,14 +29,14 @@ class ThreePointLoss:
     under the first input, likely under the second input, and uninformative.
 
     - ``p_own``: probability, under an input, of the output that this input makes likely.
-    - ``other_output_prob``: probability, under the same input, of the output that the pair's other input
-      makes likely.
+    - ``other_output_prob``: probability, under the same input, of the output that the pair's other
+      input makes likely.
 
     The remaining probability is that of the uninformative output. For randomized response, the pair
     is the two output distributions themselves. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q,
-    ``other_output_prob`` is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a comment in the
-    code). The pair also covers a composition in which the change of the data turns some bits from 0
-    to 1 and others from 1 to 0.
+    ``other_output_prob`` is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a
+    comment in the code). The pair also covers a composition in which the change of the data turns
+    some bits from 0 to 1 and others from 1 to 0.
     """
 
     # Proof: for e^eps >= 1 the hockey-stick divergences of the two directions are (p - e^eps q)+
@@ -65,7 +65,9 @@ class ThreePointLoss:
             noise, buckets = event.noise_parameter, event.num_buckets
             if buckets == 1:
                 return cls(own_output_prob=0.0, other_output_prob=0.0)
-            return cls(own_output_prob=1.0 - noise + noise / buckets, other_output_prob=noise / buckets)
+            return cls(
+                own_output_prob=1.0 - noise + noise / buckets, other_output_prob=noise / buckets
+            )
         p, q = max(event.p, event.q), min(event.p, event.q)
         # The smaller probability is used as it is; the other follows without cancellation.
         if q <= 1.0 - p:
@@ -79,7 +81,11 @@ class ThreePointLoss:
         """
         if self.own_output_prob == self.other_output_prob:
             return 0.0
-        return math.log(self.own_output_prob) - math.log(self.other_output_prob) if self.other_output_prob > 0 else math.inf
+        return (
+            math.log(self.own_output_prob) - math.log(self.other_output_prob)
+            if self.other_output_prob > 0
+            else math.inf
+        )
 
     @property
     def p_uninformative(self) -> float:

@@ -145,7 +145,9 @@ class ProbabilityTable:
         """
         rows, exchanged, all_tried = self.log_probs, [0], self.n_copy_groups == 1
         if len(rows) == 2:
-            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.n_copies, self.n_copy_groups)
+            exchanged, all_tried = list_exchanges(
+                rows[0], rows[1], self.n_copies, self.n_copy_groups
+            )
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [

@@ -168,7 +168,11 @@ class Pld(LeafAccountant):
             once = count == 1 or revealing == 1.0
             all_revealed = revealing if once else -math.expm1(count * math.log1p(-revealing))
             epsilon = 0.0 if all_revealed <= delta else math.inf
-        elif len(uses) == 1 and isinstance(leaf, THREE_POINT_LOSS_EVENTS) and count <= _MOST_RESPONSES:
+        elif (
+            len(uses) == 1
+            and isinstance(leaf, THREE_POINT_LOSS_EVENTS)
+            and count <= _MOST_RESPONSES
+        ):
             epsilon = _response_epsilon(leaf, count, delta)
         elif all(isinstance(leaf, dp.GaussianDpEvent) for leaf, _ in uses):
             epsilon = _gaussian_epsilon(_joint_mu(uses), delta)
@@ -295,7 +299,12 @@ class Rdp(LeafAccountant):
 
     reference = "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"
     name = "the Rényi accountant"
-    supported_events = (*THREE_POINT_LOSS_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
+    supported_events = (
+        *THREE_POINT_LOSS_EVENTS,
+        dp.LaplaceDpEvent,
+        dp.GaussianDpEvent,
+        dp.ZCDpEvent,
+    )
 
     def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the smallest epsilon at ``delta`` to which the summed Rényi divergence of any

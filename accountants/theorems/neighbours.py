@@ -189,8 +189,8 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
 
     Every mechanism of the event is applied to the same two neighbouring inputs, all in the same
     order, and the privacy losses are composed into a lower bound
-    (``losses.pairs.find_lower_bound_pairs``, ``losses.composition``). Mechanisms without known output
-    distributions are omitted, because seeing their outputs too never reduces epsilon. Raises
+    (``losses.pairs.find_lower_bound_pairs``, ``losses.composition``). Mechanisms without known
+    output distributions are omitted, because seeing their outputs too never reduces epsilon. Raises
     InputError if the event or ``delta`` is invalid.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent

@@ -153,8 +153,8 @@ class GramBlocks:
 
 # Inputs of classifiers: tables of all uploads of each user, computed in several ways.
 #
-# An ``ClassifierInputTable`` is a table with one row per sender. It is computed at its first use, and only
-# the inner products of its rows stay in memory, because its columns may take a gibibyte.
+# An ``ClassifierInputTable`` is a table with one row per sender. It is computed at its first use,
+# and only the inner products of its rows stay in memory, because its columns may take a gibibyte.
 
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
@@ -169,7 +169,8 @@ _TOGETHER = 1 << 12  # number of columns per part of a table that is known witho
 MAX_TABLE_SIZE = 1 << 28
 # Maximum number of senders of an input table; inner products of their rows take 288 MiB.
 MAX_TABLE_ROWS = 6144
-# Number of users above which an input table has at most ``MAX_TABLE_SIZE`` / 8 entries and 512 users.
+# Number of users above which an input table has at most ``MAX_TABLE_SIZE`` / 8 entries and 512
+# users.
 MAX_USERS_FULL_TABLE = 20_000
 # A function that fills an array (n, width) for users (n,) and returns the indices of the rows that
 # it wrote; and a part of a table: its number of columns, and the function that writes them.
@@ -283,7 +284,9 @@ class JointTable:
     inner_products: InnerProducts
 
     @classmethod
-    def combine(cls, inputs: Mapping[str, ClassifierInputTable], weights: Mapping[str, float]) -> Self:
+    def combine(
+        cls, inputs: Mapping[str, ClassifierInputTable], weights: Mapping[str, float]
+    ) -> Self:
         """Combines input tables by weights: each table's sum of squares is scaled to its weight.
 
         inputs: input tables by name, all of the same users
@@ -396,10 +399,14 @@ def add_input_tables(view: View) -> ViewWithInputs:
             inputs[name] = ClassifierInputTable(users, [part], scaled=name != ITEMS)
         for name in (SUMMARY, ITEMS):
             for count in _DIRECTIONS if name in inputs else ():
-                table = ClassifierInputTable(users, [(count, partial(_project, inputs[name]))], scaled=False)
+                table = ClassifierInputTable(
+                    users, [(count, partial(_project, inputs[name]))], scaled=False
+                )
                 inputs[f"{count} leading directions, {name}"] = table
         for group in view.group_names if len(view.group_names) > 1 else ():
-            inputs[f"{group} only"] = ClassifierInputTable(users, _list_parts(view.keep_part_group(group)))
+            inputs[f"{group} only"] = ClassifierInputTable(
+                users, _list_parts(view.keep_part_group(group))
+            )
     return ViewWithInputs(
         vantage=view.vantage,
         public=view.public,
@@ -430,7 +437,9 @@ def make_input_table(
 
     width = data.shape[1]
     starts = range(0, width, _TOGETHER)
-    return ClassifierInputTable(users, [(min(_TOGETHER, width - at), partial(write, at)) for at in starts])
+    return ClassifierInputTable(
+        users, [(min(_TOGETHER, width - at), partial(write, at)) for at in starts]
+    )
 
 
 def _size(view: View, name: str) -> int:
@@ -458,7 +467,10 @@ def _list_parts(view: View) -> list[_Part]:
     """Returns the parts of the summary table: widths, and functions that write the columns."""
     patterns = uploads.find_changed_rows(view)
     if patterns:
-        return [(part.is_row_column_changed.shape[1], partial(_flag_rows, part)) for part in patterns.values()]
+        return [
+            (part.is_row_column_changed.shape[1], partial(_flag_rows, part))
+            for part in patterns.values()
+        ]
     readable = not RankOneGradientsReader().refusal(view)
     table = uploads.find_item_table_name(view, (Payload.GRADIENT,)) if readable else None
     return [

@@ -110,7 +110,9 @@ class ItemMarks:
         if self.mark_positions is None:
             present = _flag_codes(messages, self.mark_codes)
         else:
-            present = (messages[:, self.mark_positions] != self.unmarked_message_values).astype(np.float32)
+            present = (messages[:, self.mark_positions] != self.unmarked_message_values).astype(
+                np.float32
+            )
         return present @ self.weights_by_message_half[0], present @ self.weights_by_message_half[1]
 
     def count_matches(self, messages: NDArray[Any]) -> Floats32 | None:
@@ -122,7 +124,9 @@ class ItemMarks:
         if self.minhash_signatures is None:
             return None
         count = np.zeros((len(messages), len(self.minhash_signatures)), np.float32)
-        for sent_column, signature_column in zip(messages.T, self.minhash_signatures.T, strict=True):
+        for sent_column, signature_column in zip(
+            messages.T, self.minhash_signatures.T, strict=True
+        ):
             count += sent_column[:, None] == signature_column
         return count
 

@@ -274,7 +274,9 @@ def _find_steps(
     """
     seen, steps = view.rounds[place], {}
     if seen.shuffled_parts or seen.aggregate:
-        sums = seen.aggregate or {n: part.sum_all() for n, part in (seen.shuffled_parts or {}).items()}
+        sums = seen.aggregate or {
+            n: part.sum_all() for n, part in (seen.shuffled_parts or {}).items()
+        }
         return {
             name: (np.asarray(sums[name], np.float64), ())
             for name, part in sent.items()

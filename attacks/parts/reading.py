@@ -168,13 +168,17 @@ class RatioCalibration(NamedTuple):
 
     def calibrate_ratios(self, ratio: Numbers) -> Numbers:
         """Returns log-likelihood ratios r as ratio_factor r / (1 + saturation |r|), same shape."""
-        return np.asarray(self.log_ratio_factor * ratio / (1 + self.ratio_saturation * np.abs(ratio)))
+        return np.asarray(
+            self.log_ratio_factor * ratio / (1 + self.ratio_saturation * np.abs(ratio))
+        )
 
 
 # Factors that leave evidence unchanged.
 IDENTITY_CALIBRATION = RatioCalibration(1.0, 1.0, 0.0)
 _NOTHING = RatioCalibration(0.0, 0.0, 0.0)
-_DISPUTED = RatioCalibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
+_DISPUTED = RatioCalibration(
+    1.0, 1.0, _BENDS[1]
+)  # in case evidence on a few users is wrong but strong
 
 
 def read_calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
@@ -246,7 +250,9 @@ def calibrate(
     return _scale(evidence, best)
 
 
-def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> RatioCalibration:
+def fit_calibration(
+    evidence: Evidence, histories: NDArray[np.bool_], items: Floats
+) -> RatioCalibration:
     """Fits the factors from 0 to 1 with which evidence makes users' known histories most likely.
 
     evidence: log-likelihood ratios of interactions of n users and M items
@@ -300,7 +306,9 @@ def _fit_to_shadows(view: View, evidence: Evidence) -> RatioCalibration:
     read = uploads.select_rounds(view, uploads.list_linked_components(view)[0])
     odds, rng = uploads.get_item_log_odds(view), np.random.default_rng(0)
     of_data = all(part.kind in USER_DATA_KINDS for _, _, part in read)
-    rounds = [seen for seen, _, _ in read] if of_data else shadow_reader.choose_compared_rounds(view)
+    rounds = (
+        [seen for seen, _, _ in read] if of_data else shadow_reader.choose_compared_rounds(view)
+    )
     if MIN_SHADOWS * len(rounds) * client.seconds_per_message > shadow_reader.MAX_SHADOW_SECONDS:
         return IDENTITY_CALIBRATION
     items = fit_prior_log_odds(evidence)[0] if odds is None else odds

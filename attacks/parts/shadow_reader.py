@@ -134,7 +134,9 @@ def _learn_rule(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, 
     alone = _send_one_item(view, rounds, rng)
     every = np.ones(count, np.bool_)
     drawn = draw_histories(count, n_items, sizes, rng)
-    _, first, _ = run_on_accepted_histories(drawn, lambda n: _Rule.fit(known, drawn[n], every[n], alone, rng))
+    _, first, _ = run_on_accepted_histories(
+        drawn, lambda n: _Rule.fit(known, drawn[n], every[n], alone, rng)
+    )
     among = np.sort(rng.permutation(uploads.find_senders(view))[:_USERS]).astype(np.int64)
     chance = base.compute_posterior(Evidence(users=among, log_ratio=first.infer(among)))
     like = rng.permutation(count) < count // 2
@@ -192,7 +194,11 @@ def _send_one_item(
     logs = [each.uploads for each in rounds if each.uploads is not None]
     signed = any(map(item_features.may_be_minhash, logs[-1].components.values()))
     large = n_items * max(n_items / _SINGLE, numbers / MAX_SHADOW_ENTRIES) > 1
-    if not signed or large or n_items * len(rounds) * client.seconds_per_message > MAX_SHADOW_SECONDS:
+    if (
+        not signed
+        or large
+        or n_items * len(rounds) * client.seconds_per_message > MAX_SHADOW_SECONDS
+    ):
         return list(nothing)
     single, every = np.eye(n_items, dtype=np.bool_), np.arange(n_items)
     alone: list[OneItemMessages] = []
@@ -265,7 +271,9 @@ class FixedReaders:
         """
         return self._clip_ratio(pool_evidence(self.readers, self.view, users))
 
-    def read_shadow_log_ratios(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
+    def read_shadow_log_ratios(
+        self, sent: Sequence[Mapping[str, Component]], count: int
+    ) -> Numbers:
         """Returns log-likelihood ratios (count, M) of the interactions of simulated users.
 
         sent: messages of the simulated users in each round, by component name

@@ -238,7 +238,9 @@ def assign_pseudonyms(view: View) -> View | None:
     rounds: list[RoundView] = []
     count = 0
     for seen in reversed(view.rounds if view.public.n_silos is None else ()):
-        if seen.shuffled_parts and all(p.kind is not Payload.REPORTS for p in seen.shuffled_parts.values()):
+        if seen.shuffled_parts and all(
+            p.kind is not Payload.REPORTS for p in seen.shuffled_parts.values()
+        ):
             size = len(next(iter(seen.shuffled_parts.values())))
             if rounds and count + size > view.public.n_users:
                 break
@@ -650,7 +652,9 @@ class ChangedRows:
     @property
     def row_and_column_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Masks of changed rows (n, R) and columns (n, C), for n users and an R x C matrix."""
-        return self.is_row_column_changed[:, : self.shape[0]], self.is_row_column_changed[:, self.shape[0] :]
+        return self.is_row_column_changed[:, : self.shape[0]], self.is_row_column_changed[
+            :, self.shape[0] :
+        ]
 
 
 def find_changed_rows(view: View) -> dict[str, ChangedRows]:
@@ -666,7 +670,9 @@ def find_changed_rows(view: View) -> dict[str, ChangedRows]:
         for name, rounds in read_model_messages(view).items()
         if name != apart and len(rounds[0].component.shape) == 2
     }
-    return {name: moves for name, moves in matrices.items() if not moves.is_row_column_changed.all()}
+    return {
+        name: moves for name, moves in matrices.items() if not moves.is_row_column_changed.all()
+    }
 
 
 def _merge_rounds(rounds: tuple[ModelMessages, ...]) -> ChangedRows:

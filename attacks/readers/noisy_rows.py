@@ -203,7 +203,7 @@ class MixtureFit:
     log_ratio: log-likelihood ratios of interactions (n, M)
     positive_shares: share of all items that each user interacted with (n,)
     log_likelihood: log-likelihood of the positions under the model, up to a constant, with the
-        prior of ``positive_step_excess``
+        prior of ``positive_step_contrast``
     """
 
     mixture: StepMixture
@@ -311,7 +311,11 @@ def fit_log_ratios(
     if not len(users):
         none, empty = np.zeros((0, positions.positions.shape[1]), np.float32), np.zeros(0)
         return MixtureFit(
-            mixture=mixture, users=users, log_ratio=none, interacted_item_shares=empty, log_likelihood=0.0
+            mixture=mixture,
+            users=users,
+            log_ratio=none,
+            interacted_item_shares=empty,
+            log_likelihood=0.0,
         )
     place = np.clip(mixture.step_sign * positions.positions, -_FARTHEST, _FARTHEST)
     if np.isfinite(mixture.direction_flip_threshold):
@@ -355,7 +359,11 @@ def fit_log_ratios(
         share = mixture.mean_positive_share
         if fit_all and not keep_odds:
             share = float(np.clip(expected.mean() / items, _MIN_SHARE, 0.5))
-        step, variance, counts = mixture.mean_step_size, mixture.step_variance, mixture.share_prior_weight
+        step, variance, counts = (
+            mixture.mean_step_size,
+            mixture.step_variance,
+            mixture.share_prior_weight,
+        )
         if fit_all and turn < _ALIKE:
             step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
             variance = step**2
@@ -395,7 +403,11 @@ def fit_log_ratios(
     penalty = _LEVEL / 2 * np.square(mixture.positive_step_contrast).sum()
     fit = float(fit + np.log(rest).sum(dtype=np.float64) - penalty)
     return MixtureFit(
-        mixture=mixture, users=users, log_ratio=ratio, interacted_item_shares=shares, log_likelihood=fit
+        mixture=mixture,
+        users=users,
+        log_ratio=ratio,
+        interacted_item_shares=shares,
+        log_likelihood=fit,
     )
 
 
@@ -457,7 +469,11 @@ def _displace_rows(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     against it.
     """
     way = np.sign(times)
-    far = way * mixture.negative_steps_by_draws[abs(times)] * (1 + way * mixture.positive_step_contrast)
+    far = (
+        way
+        * mixture.negative_steps_by_draws[abs(times)]
+        * (1 + way * mixture.positive_step_contrast)
+    )
     return np.asarray(far, dtype=np.float32)
 
 

@@ -234,7 +234,9 @@ def _fit_length(
     return square, spread
 
 
-def compute_item_log_ratios(fit: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
+def compute_item_log_ratios(
+    fit: RankOneFit, items: NDArray[Any], alpha: float
+) -> NDArray[np.float64]:
     """Returns log-likelihood ratios of interactions (n, M), from the residuals of a fit.
 
     fit: user vectors and residuals of n messages, from ``fit_rank_one``

@@ -377,7 +377,11 @@ class CandidateOutputs:
         return replace(found, all_outputs=every)
 
     def __str__(self) -> str:
-        return "drawn and far outputs" if self.all_outputs is None else f"all outputs{MISSING_PROB_TEXT}"
+        return (
+            "drawn and far outputs"
+            if self.all_outputs is None
+            else f"all outputs{MISSING_PROB_TEXT}"
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -394,7 +398,9 @@ class CandidateOutputs:
             return None
         worst_case = dist.mechanism_worst_case
         told = worst_case is not None and worst_case.exhaustive
-        outputs = worst_case.outputs if worst_case is not None and told else self.list_grid_outputs()
+        outputs = (
+            worst_case.outputs if worst_case is not None and told else self.list_grid_outputs()
+        )
         table = dist.try_log_probs(outputs, inputs)
         if not sums_to_one(table):
             return None

@@ -185,7 +185,9 @@ class OutputDistribution:
         of the inner mechanism is stated.
         """
         worst_case = self.worst_case
-        return None if worst_case is None or worst_case.mechanism_of_copy is not None else worst_case
+        return (
+            None if worst_case is None or worst_case.mechanism_of_copy is not None else worst_case
+        )
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""

@@ -99,9 +99,7 @@ class PairSearch(ABC):
         inputs = self.inputs
         n_entries = max(inputs.n_entries, math.prod(self.outputs.shape))
         examples = candidates.limit_search_examples(self.max_examples, n_entries)
-        output = (
-            st.none() | self.outputs.make_strategy() if self.can_propose_outputs else st.none()
-        )
+        output = st.none() | self.outputs.make_strategy() if self.can_propose_outputs else st.none()
         strategy = st.tuples(inputs.input_strategy, inputs.input_strategy, output)
 
         def score(example: tuple[Any, Any, Any]) -> float:
@@ -538,7 +536,9 @@ class DivergenceSearch(PairSearch):
         cells = tables.integrate_cells(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
         self._check_mass(cells.masses.sum(axis=1), a, b)
         by = np.argsort(cells.starts)
-        cells = replace(cells, starts=cells.starts[by], ends=cells.ends[by], masses=cells.masses[:, by])
+        cells = replace(
+            cells, starts=cells.starts[by], ends=cells.ends[by], masses=cells.masses[:, by]
+        )
         with np.errstate(divide="ignore"):
             log_probs = np.log(np.maximum(cells.masses, 0.0))
         middles = cells.starts / 2.0 + cells.ends / 2.0

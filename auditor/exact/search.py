@@ -257,9 +257,7 @@ def _search_all(
         measure = DivergenceSearch.score_name if delta else LogRatioSearch.score_name
         witness = pick_witness(bound([first, last]), best, measure)
     which = "inputs given" if inputs.is_user_given else "inputs"
-    source = (
-        f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{candidates.MISSING_PROB_TEXT}"
-    )
+    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{candidates.MISSING_PROB_TEXT}"
     return replace(best, source=source, witness=witness, tight=inputs.has_whole_domain)
 
 

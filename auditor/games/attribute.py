@@ -175,7 +175,9 @@ def _score_learner(
 
     ``subjects``: indices of the users who have a value of the attribute (n,).
     """
-    defects = {name: each.unusable_reason for name, each in whole.inputs.items() if each.unusable_reason}
+    defects = {
+        name: each.unusable_reason for name, each in whole.inputs.items() if each.unusable_reason
+    }
     usable = [name for name in whole.inputs if name not in defects]
     for name in _list_wide_tables(game, whole, usable):
         width = f"{whole.inputs[name].width:,} numbers per user"

@@ -87,7 +87,11 @@ class UserRemovalEstimator(estimators_base.Estimator):
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _MARGIN
-        largest = factor * self.max_claimed_epsilon + more if math.isfinite(self.max_claimed_epsilon) else 1.0
+        largest = (
+            factor * self.max_claimed_epsilon + more
+            if math.isfinite(self.max_claimed_epsilon)
+            else 1.0
+        )
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
@@ -315,8 +319,8 @@ class RunSampler:
         ``rng``: random generator of the pilot runs.
         ``budget``: number of draws, delta and error probability for which the decision rule is
             chosen.
-        ``fit_trees``: whether the decision rule is fitted by ``learn_run_scorer``; if false, by logistic
-            regression.
+        ``fit_trees``: whether the decision rule is fitted by ``learn_run_scorer``; if false, by
+            logistic regression.
 
         If one of a run's last ``simulation.n_score_features`` features alone has a larger
         predicted bound than the rule, this feature is used as the score instead.
@@ -413,8 +417,8 @@ class GameSetup:
         bound is then converted to one removal (``UserRemovalEstimator``). This is needed if a user
         without items also sends a message that is not zero: replacing one history by another then
         takes two removals.
-    ``trace_bound_at_delta``: function that traces the client's code in the two worlds and computes a
-        lower bound at a delta without sampling error; None if the code is not available.
+    ``trace_bound_at_delta``: function that traces the client's code in the two worlds and computes
+        a lower bound at a delta without sampling error; None if the code is not available.
     """
 
     target: Target

@@ -71,7 +71,9 @@ class TrainingSimulator:
         """
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.other_users.n_users + _COPIES)
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.FeaturesBySource:
+    def __call__(
+        self, world: int, size: int, seed: np.random.SeedSequence
+    ) -> canary_game.FeaturesBySource:
         """Simulates ``size`` trainings of a world (neighbouring input 0 or 1).
 
         Returns features (``size``, f), which are numbers that the adversary computes from the

@@ -104,8 +104,8 @@ class Trial:
     ``view``: the messages and public parameters that the attack sees.
     ``interactions``: the data on which the system was trained.
     ``user_vectors``: the user vectors that the training produced, or None.
-    ``trainings_on_user_halves``: trainings on halves of the users, for attacks that infer a user's presence;
-        or None.
+    ``trainings_on_user_halves``: trainings on halves of the users, for attacks that infer a user's
+        presence; or None.
     ``is_quick``: whether to attack fewer users and to repeat draws less often.
     ``is_per_user``: whether the report lists the success for each user.
     ``attributes``: names of the attributes to infer; None for all attributes.
@@ -313,7 +313,9 @@ def summarize_users(
         },
         sure=make_further_figure(game.estimate_share(success >= MIN_EXPOSED_USER_SUCCESS)),
         groups=groups,
-        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_reported_per_user else (),
+        each=tuple(zip(users.tolist(), success.tolist(), strict=True))
+        if game.is_reported_per_user
+        else (),
     )
 
 

@@ -33,8 +33,8 @@ class InformativeView:
     ``view``: the view.
     ``n_messages``: number of messages before the removal.
     ``n_no_effect_messages``: number of removed messages that left the model unchanged.
-    ``n_oversized_messages``: number of removed messages with numbers above ``MAX_USABLE_NUMBER``, infinities
-        or NaN.
+    ``n_oversized_messages``: number of removed messages with numbers above ``MAX_USABLE_NUMBER``,
+        infinities or NaN.
     """
 
     view: View
@@ -45,9 +45,15 @@ class InformativeView:
     @property
     def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
-        parts = [f"{self.n_no_effect_messages:,} do not change the model"] if self.n_no_effect_messages else []
+        parts = (
+            [f"{self.n_no_effect_messages:,} do not change the model"]
+            if self.n_no_effect_messages
+            else []
+        )
         if self.n_oversized_messages:
-            parts.append(f"{self.n_oversized_messages:,} have numbers above {MAX_USABLE_NUMBER:g} or NaN")
+            parts.append(
+                f"{self.n_oversized_messages:,} have numbers above {MAX_USABLE_NUMBER:g} or NaN"
+            )
         text = f"Attacks skip some of {self.n_messages:,} messages: {' and '.join(parts)}."
         return text if parts else ""
 
@@ -58,7 +64,8 @@ class InformativeView:
         """
         return (
             self.removal_note
-            if self.n_messages and self.n_no_effect_messages + self.n_oversized_messages == self.n_messages
+            if self.n_messages
+            and self.n_no_effect_messages + self.n_oversized_messages == self.n_messages
             else ""
         )
 
@@ -107,7 +114,9 @@ def _link(seen: RoundView) -> RoundView:
     A round is not changed if it has no shuffled messages, or if they are reports (randomized
     coordinates of a gradient).
     """
-    if not seen.shuffled_parts or any(part.kind is Payload.REPORTS for part in seen.shuffled_parts.values()):
+    if not seen.shuffled_parts or any(
+        part.kind is Payload.REPORTS for part in seen.shuffled_parts.values()
+    ):
         return seen
     places = np.arange(len(next(iter(seen.shuffled_parts.values()))))
     return replace(seen, shuffled_parts=None, uploads=Uploads(places, seen.shuffled_parts))

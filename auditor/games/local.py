@@ -45,7 +45,8 @@ class WorstPair:
     ``broadcast``: the server's broadcast, or None if the server sends none.
     ``broadcast_text``: description of the broadcast; empty for the broadcast of an honest server.
     ``n_tried_pairs``: number of combinations of histories and broadcast that were tried.
-    ``failed_histories_text``: text on histories at which the client's code fails; empty if there are none.
+    ``failed_histories_text``: text on histories at which the client's code fails; empty if there
+        are none.
     """
 
     canary: CanarySet
@@ -80,12 +81,12 @@ def search_worst_pair(
       single item are added.
     - The best canary is tried at malicious broadcasts.
     - All canaries are tried at the best of these broadcasts.
-    - The best pair is improved by ``N_BROADCAST_SEARCH_STEPS`` steps of simultaneous perturbation (Spall
-      1992): each step tries the broadcast moved in a random direction and in the opposite one, and
-      keeps the better of the two if it is an improvement.
+    - The best pair is improved by ``N_BROADCAST_SEARCH_STEPS`` steps of simultaneous perturbation
+      (Spall 1992): each step tries the broadcast moved in a random direction and in the opposite
+      one, and keeps the better of the two if it is an improvement.
 
-    The search ends early if the messages are ``reading.SUFFICIENT_WORLD_DISTANCE`` standard deviations
-    apart. Returns None if no messages differ.
+    The search ends early if the messages are ``reading.SUFFICIENT_WORLD_DISTANCE`` standard
+    deviations apart. Returns None if no messages differ.
     """
     every = [
         *canaries.design_extreme_canaries(scope, population),
@@ -174,7 +175,9 @@ class _PairTrial:
 
     def measure(self, readings: reading.StatsByArray) -> float:
         noise = self.noise
-        far = math.hypot(*(each.compute_world_distance(noise.get(n)) for n, each in readings.items()))
+        far = math.hypot(
+            *(each.compute_world_distance(noise.get(n)) for n, each in readings.items())
+        )
         return far if math.isfinite(far) else 0.0
 
     def __call__(self, canary: CanarySet, broadcast: Broadcast | None) -> float:

@@ -109,7 +109,13 @@ def _make_rows(
     ``pairs``: number of candidates.
     """
     figures = [("AUC", curve.auc, curve.auc_gain, 0.5, curve.baseline_auc)] + [
-        (f"TPR at FPR {fpr:.2g}", curve.tpr_by_fpr[fpr], curve.tpr_gain_by_fpr[fpr], fpr, curve.baseline_tpr_by_fpr[fpr])
+        (
+            f"TPR at FPR {fpr:.2g}",
+            curve.tpr_by_fpr[fpr],
+            curve.tpr_gain_by_fpr[fpr],
+            fpr,
+            curve.baseline_tpr_by_fpr[fpr],
+        )
         for fpr in fprs
     ]
     area, *others = (

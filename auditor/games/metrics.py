@@ -528,8 +528,8 @@ def estimate_metrics(
     ``baseline``: guesses of a baseline for the same users and draws, or None.
 
     The metrics are macro, micro and weighted F1, balanced accuracy and, with scores, AUC. With a
-    ``baseline``, ``MACRO_F1_GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline`` in the
-    same draws.
+    ``baseline``, ``MACRO_F1_GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline``
+    in the same draws.
     """
     tallies = guess.guess_truth_counts
     _, n, _, classes = tallies.shape
@@ -555,7 +555,9 @@ def estimate_metrics(
             below = get_macro_f1(_resample(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
             gain = float(gained.mean())
-            out[MACRO_F1_GAIN_METRIC] = _join_intervals(gain, drawn, gained, subjects, confidence, -1.0)
+            out[MACRO_F1_GAIN_METRIC] = _join_intervals(
+                gain, drawn, gained, subjects, confidence, -1.0
+            )
     if guess.scores is not None:
         out[AUC] = _estimate_auc(guess, subjects, confidence)
     return out
@@ -634,7 +636,9 @@ def _estimate_auc(guesses: Guesses, subjects: int, confidence: float) -> Estimat
     areas = np.full(len(guesses.class_guesses), 0.5)
     for draw, guessed in enumerate(guesses.class_guesses):
         unknown = np.flatnonzero(guessed != NOT_GUESSED_CODE)
-        placed = get_aucs_and_influences(guesses.true_classes[unknown], guesses.scores[draw][unknown])
+        placed = get_aucs_and_influences(
+            guesses.true_classes[unknown], guesses.scores[draw][unknown]
+        )
         if not placed:
             continue
         areas[draw] = np.mean([area for area, _ in placed])

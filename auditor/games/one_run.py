@@ -400,12 +400,14 @@ class OneRunSimulator:
         """
         return self.canaries.other_users.n_users + len(self.canaries)
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.FeaturesBySource:
+    def __call__(
+        self, world: int, size: int, seed: np.random.SeedSequence
+    ) -> canary_game.FeaturesBySource:
         """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
         each canary has its first history (m, 1).
 
-        The latter is stored as ``FIRST_HISTORY_FLAGS_KEY``, as 1 or 0. ``world`` and ``size`` are ignored,
-        because each canary has one of the two histories at random.
+        The latter is stored as ``FIRST_HISTORY_FLAGS_KEY``, as 1 or 0. ``world`` and ``size`` are
+        ignored, because each canary has one of the two histories at random.
         """
         tossing, training, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5

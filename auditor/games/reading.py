@@ -87,8 +87,8 @@ class MessageStats:
     ``subtracted_model``: value that is subtracted from messages to get changes of the model.
     ``mean_of_worlds``: mean message, averaged over the two worlds.
     ``world_mean_difference``: mean message of the first world minus that of the second world.
-    ``world_difference_variance``: squared standard error of ``world_mean_difference``, due to the client's own
-        randomness; noise that is added to messages does not contribute.
+    ``world_difference_variance``: squared standard error of ``world_mean_difference``, due to the
+        client's own randomness; noise that is added to messages does not contribute.
     ``message_variance``: variance of a message within a world.
     ``message_value_weight``: difference between the means of the two worlds divided by
         ``message_variance``; 0 if it is not significant.
@@ -96,8 +96,8 @@ class MessageStats:
         deviations, of exact zeros and of rows that are sent; 0 if their difference is not
         significant.
     ``squared_distance_of_means``: squared distance of the worlds due to their means, in variances
-        within a world. None if noise is added to known means; ``compute_world_distance`` then computes
-        it.
+        within a world. None if noise is added to known means; ``compute_world_distance`` then
+        computes it.
     ``squared_nonmean_distance``: squared distance of the worlds due to squared deviations, exact
         zeros and sent rows.
     """
@@ -207,7 +207,9 @@ class MessageStats:
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
         random = self.squared_distance_of_means is not None and varies
-        return bool(self.world_mean_difference.any()) or self.squared_nonmean_distance > 0.0 or random
+        return (
+            bool(self.world_mean_difference.any()) or self.squared_nonmean_distance > 0.0 or random
+        )
 
     def compute_features(self, part: Component, along: Array) -> Array:
         """Computes nine numbers per message (n, 9), from which a decision rule infers the world

@@ -54,8 +54,8 @@ class RoundSimulator:
     ``n_rounds``: number of rounds of a run.
     ``reducer``: function that computes features from a part of the canary's message; None to use
         the whole message.
-    ``coordinate_scorer_by_array``: scorers by which the coordinates of one message vote for one of the
-        worlds, by array name.
+    ``coordinate_scorer_by_array``: scorers by which the coordinates of one message vote for one of
+        the worlds, by array name.
     ``sum_scorer_by_array``: scorers for the coordinates of the sum of all messages, by array name.
 
     The features depend on what the adversary sees:

@@ -298,7 +298,9 @@ def _find_order(
     known = sparse.csr_array(histories.astype(np.float64))
     units = [row_places.standardise_evidence(part, known) for part in numbers]
     orders = [row_places.add_spare_rows(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
-    values = [max(row_places.check_items_support_order(*u, order) for u in units) for order in orders]
+    values = [
+        max(row_places.check_items_support_order(*u, order) for u in units) for order in orders
+    ]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
     is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_ROW_ORDER_Z
@@ -315,8 +317,8 @@ def _find_order(
 # An adversary who runs the system knows the order. The manifest of a recording may not state it, or
 # may state it wrongly (a padding row, numbers from 1, a label encoding). Orders are compared with
 # the true data by ``attacks.parts.row_places``. A few orders are tried first: by identifier, by
-# rank of the identifier, and as stated in the manifest, each with up to ``MAX_NON_ITEM_ROWS`` special
-# rows. The order that fits the messages best is tried last.
+# rank of the identifier, and as stated in the manifest, each with up to ``MAX_NON_ITEM_ROWS``
+# special rows. The order that fits the messages best is tried last.
 
 _CERTAINTY = 0.4 * MAX_LOG_RATIO  # evidence from which an item counts as determined with certainty
 _MAX_USERS = 400  # maximum number of users whose messages are compared with the true data
@@ -436,7 +438,11 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     view = filter_view(transcript.view(transcript.max_vantage, rng)).view.align_item_rows()
     hidden = assign_pseudonyms(view)
     readable = hidden or view
-    users = np.arange(readable.public.n_users) if hidden else find_attackable_users(view).astype(np.int64)
+    users = (
+        np.arange(readable.public.n_users)
+        if hidden
+        else find_attackable_users(view).astype(np.int64)
+    )
     users = np.sort(rng.permutation(users)[:_MAX_USERS])
     ratio = None
     if not reading.explain_no_reader(readable):

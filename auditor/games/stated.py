@@ -87,7 +87,9 @@ def choose_n_users(target: Target, users: int, max_users: int) -> int:
         return origin.n_users - 1
     totals = np.arange(min(users, max_users), max_users + 1) + 1
     sampled = np.maximum(1, np.round(origin.user_send_rate * totals))
-    is_near = np.abs(sampled / totals - origin.user_send_rate) <= _RATE_TOLERANCE * origin.user_send_rate
+    is_near = (
+        np.abs(sampled / totals - origin.user_send_rate) <= _RATE_TOLERANCE * origin.user_send_rate
+    )
     return int(totals[np.argmax(is_near)]) - 1 if is_near.any() else max_users
 
 

@@ -123,7 +123,9 @@ def apply_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
             f"Expected no claims for {target.name}, which states its own (get_claims), got "
             f"{len(claims)} claims. Leave the claims out."
         )
-    return copy_with_settings(target, {"stated_claims": tuple(c.scoped() for c in claims)}, target.name)
+    return copy_with_settings(
+        target, {"stated_claims": tuple(c.scoped() for c in claims)}, target.name
+    )
 
 
 def is_built_in(target: Target) -> bool:

@@ -233,7 +233,9 @@ class AuditedTarget:
         shuffled again for each attack.
         """
         transcript = self.held_out_and_run[1].transcript
-        clear = is_of_senders and transcript.has_cleartext_user_data  # else all attacks have the same view
+        clear = (
+            is_of_senders and transcript.has_cleartext_user_data
+        )  # else all attacks have the same view
         key = vantage, clear, is_of_senders and bool(self._order.item_rows)
         if key in self._views:
             return self._views[key]

@@ -55,7 +55,8 @@ class NoiseKind:
     - ``symbol``: symbol of the amount of noise: z (multiplier of Gaussian noise), b (multiplier of
       Laplace noise) or epsilon (of randomized response).
     - ``valid_amounts``: range of the amounts of noise that a user may state.
-    - ``min_tried_amount``, ``max_tried_amount``: range in which ``account`` searches for the least amount.
+    - ``min_tried_amount``, ``max_tried_amount``: range in which ``account`` searches for the least
+      amount.
     """
 
     name: str
@@ -79,8 +80,8 @@ class Noise:
     - ``amount``: for Gaussian (Laplace) noise on a sum: standard deviation (scale), divided by the
       L2 (L1) norm of the largest contribution of one unit. For randomized response: pure epsilon of
       one report. None if the amount is to be computed.
-    - ``n_answer_options``: for randomized response, the number k of categories. The true category is
-      reported with probability e^eps / (e^eps + k - 1).
+    - ``n_answer_options``: for randomized response, the number k of categories. The true category
+      is reported with probability e^eps / (e^eps + k - 1).
     """
 
     kind: NoiseKind
@@ -464,7 +465,7 @@ class AccountRequest:
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
                 "Expected interactions_per_user only with noise on sums and unit=interaction, got "
-                f"unit={self.unit}, local={self.is_local}. Omit it, or clip each interaction."
+                f"unit={self.unit}, local={self.has_local_randomizers}. Omit it, or clip each interaction."
             )
         if self.rate is not None and self.users is not None:
             drawn = self.rate * self.users

@@ -237,7 +237,9 @@ class _SweepRunner:
             ),
             rows=tuple(rows),
             overall=tuple(combine_rows(rows, count, plan.confidence)),
-            relative=tuple(combine_rows([*make_utility_ratios(rows, grid)], count, plan.confidence)),
+            relative=tuple(
+                combine_rows([*make_utility_ratios(rows, grid)], count, plan.confidence)
+            ),
             notes=_list_notes(plan, grid, records),
             errors=tuple(errors),
         )

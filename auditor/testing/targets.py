@@ -285,7 +285,9 @@ class TargetContract:
         )
         run, other = self.subject.run, train(self.subject.short_target, planted)
         for where in Vantage:
-            assert dump_view_arrays(run, where) == dump_view_arrays(other, where), f"other at {where}"
+            assert dump_view_arrays(run, where) == dump_view_arrays(other, where), (
+                f"other at {where}"
+            )
 
 
 def measure_bound(target: Target, population: Population, pair: DesignedPair) -> Bound:

@@ -73,7 +73,11 @@ class AffineNoise:
         """Returns the value of the noise if its random draw ``source`` has the value ``value``."""
         if self.function_input is not None and self.log_or_floor is not None:
             inner = self.function_input.evaluate(value)
-            value = -math.inf if self.log_or_floor is math.log and inner <= 0 else self.log_or_floor(inner)
+            value = (
+                -math.inf
+                if self.log_or_floor is math.log and inner <= 0
+                else self.log_or_floor(inner)
+            )
         return float(self.coefficient) * float(value) + float(self.constant)
 
     def split_cell(self, cell: Any, threshold: Any, strict: bool = True) -> tuple[Any, Any]:
@@ -293,7 +297,11 @@ def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
         total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.geometric_rate)
     else:
         for noise in (a, b):
-            if noise.function_input is None and noise.source.is_integer and not noise.source.n_values:
+            if (
+                noise.function_input is None
+                and noise.source.is_integer
+                and not noise.source.n_values
+            ):
                 raise UnfixedDrawError(noise.source)
         raise NotTraced("the code adds two noises whose sum has no known density")
     source = part.path.merge_sum(total, (s, weights[0]), (t, weights[1]))

@@ -51,7 +51,9 @@ def _call_lazy(function: Any, run: OperationTracer, args: Any, kwargs: Any) -> A
     if function is not itertools.repeat:
         loops = [TracedIterator(run.iterate(value)).values for value in loops]
     plain = [run.make_value_concrete(run.check_input(value, "an iterator")) for value in plain]
-    named = {k: run.make_value_concrete(run.check_input(v, "an iterator")) for k, v in kwargs.items()}
+    named = {
+        k: run.make_value_concrete(run.check_input(v, "an iterator")) for k, v in kwargs.items()
+    }
     return TracedIterator(run.charge_steps(run.run_code(lambda: function(*loops, *plain, **named))))
 
 

@@ -239,7 +239,11 @@ class CallGate(ABC):
         if target is None:
             self.refuse_call(name)
         size = known.RESULT_SIZE_RULES.get(id(function))
-        if function is known.NUMPY_RANDOM_BY_NAME.get("default_rng") and args and args[0] is self.rng:
+        if (
+            function is known.NUMPY_RANDOM_BY_NAME.get("default_rng")
+            and args
+            and args[0] is self.rng
+        ):
             return self.rng
         if function is known.ARRAY_CONSTRUCTORS["asarray"]:
             return self._call_asarray(target, args, kwargs, name)
@@ -282,7 +286,9 @@ class CallGate(ABC):
         args = tuple(self._admit(value, name, arguments, orderless) for value in args)
         kwargs = {key: self._admit(v, name, arguments, orderless) for key, v in kwargs.items()}
         if size is not None:
-            self.refuse_too_long(self.run_code(lambda: size(*map(self.make_value_concrete, args), **kwargs)))
+            self.refuse_too_long(
+                self.run_code(lambda: size(*map(self.make_value_concrete, args), **kwargs))
+            )
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")

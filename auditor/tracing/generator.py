@@ -38,10 +38,10 @@ class TracedGenerator(np.random.Generator):
     A draw returns a symbol (a value that depends on random draws). In a replay, which repeats a run
     with given values of the draws, a draw returns a number.
 
-    ``may_treat_int_as_real``: whether an integer with more than 2^40 possible values is treated as a real
-        number; if false, it may only be used as a seed. Only the mechanisms of this package may
-        treat integers as reals: their claims allow for the rounding, and their exact samplers draw
-        again if two draws are equal.
+    ``may_treat_int_as_real``: whether an integer with more than 2^40 possible values is treated as
+        a real number; if false, it may only be used as a seed. Only the mechanisms of this package
+        may treat integers as reals: their claims allow for the rounding, and their exact samplers
+        draw again if two draws are equal.
     """
 
     may_treat_int_as_real = True
@@ -256,7 +256,9 @@ class TracedGenerator(np.random.Generator):
         ``name``: text of the drawing call, for reports.
         ``shares``: probability of each index.
         """
-        return int(make_symbol_concrete(self._draw_finite(name, tuple(range(len(shares))), tuple(shares))))
+        return int(
+            make_symbol_concrete(self._draw_finite(name, tuple(range(len(shares))), tuple(shares)))
+        )
 
     def draw_distinct_indices(self, shares: Sequence[Fraction], count: int) -> list[int]:
         """Draws ``count`` distinct indices one after another, without replacement.

@@ -104,7 +104,8 @@ class RealDraw:
     - ``name``: the call that draws, as reports show it.
     - ``family``: "uniform" on [0, 1], "laplace", "exponential", "normal", "geometric" (1, 2, ...),
       "two-sided geometric", or "integers" (0, ..., ``n_values`` - 1, each equally likely).
-    - ``geometric_rate``: decay rate of the geometric families; P(k) is proportional to e^(-rate |k|).
+    - ``geometric_rate``: decay rate of the geometric families; P(k) is proportional to e^(-rate
+      |k|).
     - ``n_values``: number of values of "integers"; 0 for every other family.
     """
 

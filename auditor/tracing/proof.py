@@ -145,7 +145,14 @@ class _TagPair:
         """
         other_log = to_log(other.probability) if other else -math.inf
         logs = np.array([[to_log(group.probability)], [other_log]])
-        pairs = [(t, other.tables_by_positions[block]) for block, t in group.tables_by_positions.items()] if other else []
+        pairs = (
+            [
+                (t, other.tables_by_positions[block])
+                for block, t in group.tables_by_positions.items()
+            ]
+            if other
+            else []
+        )
         pairs = [pair for pair in pairs if not _are_equal(*pair)]
         if lost and len(pairs) > 1:
             raise NotTraced("the output has independent parts, and rare paths are left out")
@@ -420,7 +427,10 @@ def _bound_tag(p: TracedDist, q: TracedDist, tag: OutputTag) -> _Ratio:
     lower = upper = _log_ratio(group.probability, other.probability)
     chosen: dict[tuple[int, ...], OutputKey] = {}
     for block, table in group.tables_by_positions.items():
-        ratios = {key: _bound_entry(key, table[key], other.tables_by_positions[block].get(key)) for key in table}
+        ratios = {
+            key: _bound_entry(key, table[key], other.tables_by_positions[block].get(key))
+            for key in table
+        }
         low, high = map(max, zip(*ratios.values(), strict=True))
         lower, upper = lower + low, upper + high
         if low > 0.0:  # else the block has one distribution under both inputs
@@ -473,8 +483,13 @@ def _make_event(
     logs = np.array([to_log(group.probability), to_log(other.probability) if other else -math.inf])
     notes = [] if other else [_IMPOSSIBLE]
     for block, key in chosen.items():
-        entries = group.tables_by_positions[block][key], other.tables_by_positions[block].get(key) if other else None
-        leaves, masses, note = _describe_key(structure, key, *entries, group.atoms_by_positions[block])
+        entries = (
+            group.tables_by_positions[block][key],
+            other.tables_by_positions[block].get(key) if other else None,
+        )
+        leaves, masses, note = _describe_key(
+            structure, key, *entries, group.atoms_by_positions[block]
+        )
         words.update(zip(block, leaves, strict=True))
         logs, notes = logs + masses, [*notes, note]
     specific = {place: word for place, word in words.items() if word != _ANY}
@@ -511,7 +526,11 @@ def _describe_key(
         low, high = sorted((slope * event.lower_end + shift, slope * event.upper_end + shift))
         words.append(_format(low) if low == high else f"in ({_format(low)}, {_format(high)})")
     note = _ENDLESS if math.isinf(event.max_log_ratio) else ""
-    return words, (event.log_prob_p, event.log_prob_q), note if event.log_prob_q > -math.inf else _IMPOSSIBLE
+    return (
+        words,
+        (event.log_prob_p, event.log_prob_q),
+        note if event.log_prob_q > -math.inf else _IMPOSSIBLE,
+    )
 
 
 def _format(value: float) -> str:

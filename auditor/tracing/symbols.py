@@ -136,7 +136,9 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
     together = combine_values(arguments, _MAX_PIECES)
     path.budget.spend(_STEPS * (1 + len(together) if together else _MAX_PIECES))
     if together is None:
-        return apply_to_values(function, *(make_symbol_concrete(argument) for argument in arguments))
+        return apply_to_values(
+            function, *(make_symbol_concrete(argument) for argument in arguments)
+        )
     results: list[ConditionalValue] = []
     for cells, values in together:
         if any(isinstance(value, AffineNoise) for value in values):

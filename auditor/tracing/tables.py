@@ -55,8 +55,8 @@ class OutputMass:
     - ``mass``: probability of the key.
     - ``cells``: for each random draw the set of its values that leads to the key, on one
       execution path.
-    - ``mixture``: distribution of the number that the placeholder ``DENSITY_PLACEHOLDER`` in the key
-      stands for; empty without a placeholder.
+    - ``mixture``: distribution of the number that the placeholder ``DENSITY_PLACEHOLDER`` in the
+      key stands for; empty without a placeholder.
     - ``has_underflow``: whether the key depends on a normal draw that was rounded down. Its values
       beyond 38 standard deviations are left out, with probabilities below the range of doubles.
     """
@@ -104,7 +104,9 @@ def list_numbers_at(atoms: MassTable, place: int) -> list[float]:
     return [
         float(number)
         for key, entry in atoms.items()
-        for number in (entry.mixture.list_atoms() if key[place] is DENSITY_PLACEHOLDER else [key[place]])
+        for number in (
+            entry.mixture.list_atoms() if key[place] is DENSITY_PLACEHOLDER else [key[place]]
+        )
         if isinstance(number, (int, float))
     ]
 

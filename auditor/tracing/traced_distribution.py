@@ -89,7 +89,11 @@ class TracedDist:
         """Whether some outputs were left out because their probabilities are below the range of
         doubles.
         """
-        tables = (table for group in self.tag_outputs.values() for table in group.tables_by_positions.values())
+        tables = (
+            table
+            for group in self.tag_outputs.values()
+            for table in group.tables_by_positions.values()
+        )
         return any(entry.has_underflow for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
@@ -161,7 +165,10 @@ class TracedDist:
             max_size -= math.prod(map(len, tables))
             if max_size < 0 or any(DENSITY_PLACEHOLDER in key for table in tables for key in table):
                 return None
-            places = *self.tag_positions[structure], *itertools.chain.from_iterable(group.tables_by_positions)
+            places = (
+                *self.tag_positions[structure],
+                *itertools.chain.from_iterable(group.tables_by_positions),
+            )
             order = np.argsort(places).tolist()
             for key, entry in combine_tables(tables).items():
                 leaves = *tag, *key

@@ -117,7 +117,9 @@ class RuleTestPlan:
         unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
         delta, alpha = self.delta, self.alpha
-        revealed, alpha = limit_guesses_from_delta(self.n_draws, both=both, delta=delta, alpha=alpha)
+        revealed, alpha = limit_guesses_from_delta(
+            self.n_draws, both=both, delta=delta, alpha=alpha
+        )
         scale = self.n_draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin_in_std_errors * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
@@ -239,7 +241,7 @@ class RatedGuesses(NamedTuple):
         rules on different statistics.
     bold_bound: predicted bound to compare rules on the same statistic. It is reduced by only 0.3
         standard errors for the rule of ``find_guesses_by_model``; for other rules it equals
-        ``cautious_bound``.
+        ``cautious_epsilon_bound``.
     guess_table: the guess in each interval (m,): FIRST (1), NEITHER (0) or SECOND (-1).
     """
 

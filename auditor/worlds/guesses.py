@@ -400,7 +400,9 @@ class ThresholdLimits:
         With confidence 1 - ``alpha``, none of the bounds exceeds the true delta.
         """
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
-        return np.asarray(np.maximum((self.prob_p_lower - ratio * self.prob_q_upper).max(axis=-1), 0.0))
+        return np.asarray(
+            np.maximum((self.prob_p_lower - ratio * self.prob_q_upper).max(axis=-1), 0.0)
+        )
 
     def bound_renyi(self, order: float) -> float:
         """Returns a lower bound on the larger of two Renyi divergences of the given ``order``.
@@ -454,7 +456,9 @@ def find_attainable_epsilon(one: Floats, other: Floats, *, delta: float, alpha: 
     )
 
 
-def predict_threshold_bound(n: int, m: int, rates: RatesByWorld, *, delta: float, alpha: float) -> float:
+def predict_threshold_bound(
+    n: int, m: int, rates: RatesByWorld, *, delta: float, alpha: float
+) -> float:
     """Predicts the lower bound on epsilon that ``ThresholdLimits`` give, if the numbers of scores
     beyond each threshold equal their expectation.
 
@@ -474,7 +478,9 @@ def predict_threshold_bound(n: int, m: int, rates: RatesByWorld, *, delta: float
     return _max_log_ratio(clopper_pearson_lower(n * p, n, error) - delta, high)
 
 
-def predict_binary_bound(n: int, m: int, rates: RatesByWorld, *, delta: float, alpha: float) -> float:
+def predict_binary_bound(
+    n: int, m: int, rates: RatesByWorld, *, delta: float, alpha: float
+) -> float:
     """Predicts the lower bound on epsilon that ``ThresholdLimits`` give for scores of 0 and 1.
 
     The prediction assumes that counts equal their expectation.

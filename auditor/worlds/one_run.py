@@ -299,7 +299,9 @@ class OneRun(Checked, base.Estimator):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 
-    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
+    def estimate(
+        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
+    ) -> BoundMeasurement:
         """Guesses which canaries the training included, by their scores, and counts right guesses.
 
         Raises InputError if ``worlds`` have no ``run_canaries``, which runs the training.
@@ -315,11 +317,16 @@ class OneRun(Checked, base.Estimator):
         selecting, testing = order[:split], order[split:]
         values, judged = _score_canaries(scores.reshape(len(scores), -1), included, selecting)
         m, delta = len(testing), request.delta
-        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=request.alpha, margin_in_std_errors=_CAUTION)
+        budget = RuleTestPlan(
+            n_draws=m, delta=delta, alpha=request.alpha, margin_in_std_errors=_CAUTION
+        )
         shares, right = _plan_guesses(included[selecting][_rank(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
-            n_canaries=m, n_guesses=guesses, n_right=round(right * guesses), has_in_and_out_guesses=both
+            n_canaries=m,
+            n_guesses=guesses,
+            n_right=round(right * guesses),
+            has_in_and_out_guesses=both,
         )
         theorem, source = self._choose(expected, delta=delta, alpha=request.alpha)
         inside = _count_in_guesses(guesses, values[testing], np.sort(values[selecting]), shares)
@@ -327,7 +334,9 @@ class OneRun(Checked, base.Estimator):
         ranked = included[testing][_rank(values[testing], rng)]
         hits, misses = ranked[:inside], ranked[m - outside :]
         n_right = int(hits.sum() + (~misses).sum())
-        counts = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right, has_in_and_out_guesses=both)
+        counts = OneRunGuesses(
+            n_canaries=m, n_guesses=guesses, n_right=n_right, has_in_and_out_guesses=both
+        )
         best = OneRunGuesses(n_canaries=m, n_guesses=m, n_right=m)
         witness = worlds.make_witness(
             (0, 1),

@@ -353,11 +353,10 @@ def choose_run_scorer(
     A rule maps features of runs to one number per run, larger under the first of two inputs
     (worlds). Returns the chosen rule and its description.
 
-    fit_rule: function that learns a rule from the features of two worlds, such as ``learn_run_scorer``.
-    first, second: features (n, f) of runs in each world.
-    n_single: number of last columns, each of which may be used alone; the fitted rule ignores them.
-    budget: number of draws and error of the later test, from which the lower bound on epsilon by a
-        rule is predicted.
+    fit_rule: function that learns a rule from the features of two worlds, such as
+    ``learn_run_scorer``. first, second: features (n, f) of runs in each world. n_single: number of
+    last columns, each of which may be used alone; the fitted rule ignores them. budget: number of
+    draws and error of the later test, from which the lower bound on epsilon by a rule is predicted.
 
     A single column is chosen if its predicted bound on all runs is clearly larger than that of the
     rule fitted to the first half and evaluated on the second half.
@@ -423,7 +422,9 @@ class LinearRule:
         features = np.column_stack([features, np.ones(len(both))])
         weights = statistics.fit_logistic(features, is_first, 1.0 - is_first)
         weights = white @ weights[:-1]
-        return cls(center, scale, round_by_size(weights / max(float(np.abs(weights).max()), 1e-300)))
+        return cls(
+            center, scale, round_by_size(weights / max(float(np.abs(weights).max()), 1e-300))
+        )
 
     @classmethod
     def fit_single_feature(cls, first: Floats, second: Floats) -> LinearRule | None:

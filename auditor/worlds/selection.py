@@ -284,7 +284,9 @@ class SelectionDraws:
             rules = [(a, b, rule) for a, b, _, rule in candidates]
             fresh, streams = dict.fromkeys(compared, size), rng.spawn(len(compared))
             tables = count_guesses(worlds, rules, fresh, streams, self.namer.output_shape)
-            lucky = reassess_candidates(candidates, tables, size, replace(rare, margin_in_std_errors=0.0))
+            lucky = reassess_candidates(
+                candidates, tables, size, replace(rare, margin_in_std_errors=0.0)
+            )
             candidates = reassess_candidates(candidates, tables, size, common)
         best = choose_simplest_rule(candidates)
         pair = best[:2] if best else (0, 1)
@@ -503,7 +505,10 @@ class SelectionDraws:
         if len(pairs) <= _CLOSELY:
             return pairs
         expected = np.zeros(len(pairs))
-        budget = replace(budget, margin_in_std_errors=budget.margin_in_std_errors + np.sqrt(2 * np.log(len(pairs))))
+        budget = replace(
+            budget,
+            margin_in_std_errors=budget.margin_in_std_errors + np.sqrt(2 * np.log(len(pairs))),
+        )
         for statistic in statistics:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
             cuts = choose_cut_points(np.concatenate(values))
@@ -547,8 +552,8 @@ def choose_simplest_rule(candidates: Sequence[_Candidate]) -> _Candidate | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
     The first candidate wins among those with nearly equal bounds. A rule on a value that is read
-    directly from the output (``is_read_from_output``) wins if its bound is at most 5% smaller. The result
-    is None if there are no candidates.
+    directly from the output (``is_read_from_output``) wins if its bound is at most 5% smaller. The
+    result is None if there are no candidates.
     """
     best = decision_rules.choose_best_rule(candidates)
     entries = [each for each in candidates if each.rule.statistic.is_read_from_output]
@@ -600,7 +605,12 @@ def make_guess_witness(
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (
             (counts.first_world_right_wrong, decision_rules.FIRST, pair, (drawn[0], drawn[1])),
-            (counts.second_world_right_wrong, decision_rules.SECOND, pair[::-1], (drawn[1], drawn[0])),
+            (
+                counts.second_world_right_wrong,
+                decision_rules.SECOND,
+                pair[::-1],
+                (drawn[1], drawn[0]),
+            ),
         ),
         key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )

@@ -548,7 +548,9 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
     apart = round_by_size(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
-        yield ScalarScore(namer.name_entry(entry), itemgetter((slice(None), entry)), is_read_from_output=True)
+        yield ScalarScore(
+            namer.name_entry(entry), itemgetter((slice(None), entry)), is_read_from_output=True
+        )
     by_shift = np.argsort(-round_by_size(np.abs(shift)), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])

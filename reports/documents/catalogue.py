@@ -273,7 +273,11 @@ def format_formula(row: CatalogueRow) -> str:
     If the entry has several numbers, the text is the formula without a value.
     """
     finding = row.finding
-    value = format_correct_number(_choose(row)) if finding is None else say.format_epsilon_range(finding)
+    value = (
+        format_correct_number(_choose(row))
+        if finding is None
+        else say.format_epsilon_range(finding)
+    )
     return _append_value(row, row.provable, value)
 
 

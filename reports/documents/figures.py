@@ -104,7 +104,8 @@ def _draw_spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
     drawn += [drawing.draw_text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
     sure = say.to_percent(row.confidence)
     means = "; ".join(
-        f"{trait} {name} = {say.format_short(one.value)}" for trait, name, one in users.group_success_means
+        f"{trait} {name} = {say.format_short(one.value)}"
+        for trait, name, one in users.group_success_means
     )
     return Picture(
         drawing.make_svg(_WIDTH, y + 6, drawn),

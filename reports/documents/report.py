@@ -424,7 +424,9 @@ _SYSTEM_COLUMNS: dict[str, Callable[[Summary], FactValue]] = {
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
     "Result of the attacks": lambda glance: glance.attack_details,
-    "What to do": lambda glance: say.join_texts(glance.advice, glance.utility_shortfall_text, by=" "),
+    "What to do": lambda glance: say.join_texts(
+        glance.advice, glance.utility_shortfall_text, by=" "
+    ),
 }
 
 

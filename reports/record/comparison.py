@@ -439,7 +439,7 @@ class Comparison:
         """Exit code of the comparison: 1 if a result is worse than in the earlier audit.
 
         If no result is worse, the code is 3 if an audit is incomplete or the audits have nothing in
-        common (``has_overlap``), and otherwise 0.
+        common (``has_common_results``), and otherwise 0.
         """
         if self.regressions:
             return EXIT_FOUND

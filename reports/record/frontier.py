@@ -174,7 +174,11 @@ class SweepPoint:
         """
         epsilons = self.user_epsilon_by_kind if whole else self.epsilon_by_kind
         epsilon = epsilons.get(kind)
-        clear = self.is_noiseless and kind == "shown" and self.user_epsilon_by_kind.get(kind) == math.inf
+        clear = (
+            self.is_noiseless
+            and kind == "shown"
+            and self.user_epsilon_by_kind.get(kind) == math.inf
+        )
         if clear and epsilon in (None, math.inf):
             return "infinite, because data are sent unprotected"
         if epsilon is None:
@@ -332,7 +336,9 @@ def _make_frontier(
             SweepPoint(
                 name=_make_label(swept.variants[place], place in beside, len(beside) > 1),
                 utility=row,
-                attack_gain=next((r for r in gains if r.variant == place and _match(r, strongest)), None),
+                attack_gain=next(
+                    (r for r in gains if r.variant == place and _match(r, strongest)), None
+                ),
                 epsilon_by_kind=epsilons(place, scope),
                 user_epsilon_by_kind=epsilons(place, wider or scope),
                 is_noiseless=place in beside,

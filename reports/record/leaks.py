@@ -61,7 +61,8 @@ class Leak:
 
     @property
     def advantage(self) -> float:
-        """Advantage of the attack: (``result_lower_limit`` - ``baseline``) / (1 - ``baseline``), at most 1.
+        """Advantage of the attack: (``result_lower_limit`` - ``baseline``) / (1 - ``baseline``), at
+        most 1.
 
         This is a lower limit of the share of the gap between guessing and certainty that the attack
         closes.

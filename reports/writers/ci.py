@@ -138,7 +138,9 @@ def _list_results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> I
     for leak in find_leaks(record, gate.leak_margin):
         row = leak.row
         name = f"{row.attack} {row.vantage} {row.metric}"
-        yield _Result(_LEAK, row.target, name, f"{leak.result_clause}.", waiver=find_waiver(row, gate))
+        yield _Result(
+            _LEAK, row.target, name, f"{leak.result_clause}.", waiver=find_waiver(row, gate)
+        )
     summaries = summarize_systems(record, gate.leak_margin)
     for glance in summaries:
         severity = glance.leak_assessment.severity

@@ -185,7 +185,9 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         for point in system.points:
             epsilons = [point.describe_epsilon(kind) for kind in frontier.EPSILON_KINDS]
             epsilons += [point.describe_epsilon(kind, whole=True) for kind in wider]
-            rows.append((point.name, *map(_format_figure, (point.utility, point.attack_gain)), *epsilons))
+            rows.append(
+                (point.name, *map(_format_figure, (point.utility, point.attack_gain)), *epsilons)
+            )
         heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
         for text in heads:
             table.add_column(text, overflow="fold")

@@ -206,9 +206,9 @@ class RoundClaim:
     ``statement``: the claim in one or two sentences, in this project's words.
     ``positive_delta``: a delta above 0, at which the claim is compared with bounds in addition to
         delta 0; 0 if it is compared only at delta 0.
-    ``unstated_protection``: description of a part of the audited protection that the authors do not state
-        and this project chose, such as a distribution; "" if there is none. If not empty, no bound
-        refutes the claim.
+    ``unstated_protection``: description of a part of the audited protection that the authors do not
+        state and this project chose, such as a distribution; "" if there is none. If not empty, no
+        bound refutes the claim.
     """
 
     epsilon: float

@@ -51,7 +51,8 @@ class DeviceBlock(NamedTuple):
     """A block of m devices that one call trains, and the order in which each visits its examples.
 
     ``devices``: row index of each device in ``DeviceTables.dense_params``, shape (m,).
-    ``first_row_indices``: index of each device's first row in ``DeviceTables.item_rows``, shape (m,).
+    ``first_row_indices``: index of each device's first row in ``DeviceTables.item_rows``, shape
+        (m,).
     ``row_counts``: number of each device's rows, one per example, shape (m,).
     ``visit_order``: index of the example that the i-th device of the block visits at each step of
         an epoch, as ``visit_order[epoch, i]``, shape (epochs, m, largest row count).

@@ -83,7 +83,8 @@ class ScratchArrays(NamedTuple):
     ``logits``: scores of the items, shape (batch,).
     ``mean_item_row``: mean row of the user's items, shape (d,).
     ``feature_embedding``: the user's own vector z_u = E x_u, shape (d,).
-    ``embedding_hidden_layer``: z_u + W1 mean, an intermediate result of the user's embedding, shape (d,).
+    ``embedding_hidden_layer``: z_u + W1 mean, an intermediate result of the user's embedding, shape
+        (d,).
     ``user_embedding``: the user's embedding, shape (d,).
     ``feature_embedding_gradient``: gradient of ``feature_embedding``, shape (d,).
     ``mean_item_row_gradient``: gradient of ``mean_item_row``, shape (d,).

@@ -215,8 +215,8 @@ class RecordedSystem(System):
         """Origin of the messages: clients of another party, which cannot be run again.
 
         The field ``client_system`` of the result is ``simulator``, a system whose clients send
-        messages like the recorded ones; None without such a system. ``n_nonfinite_messages`` is the number of
-        messages that are left out because some of their numbers are not finite.
+        messages like the recorded ones; None without such a system. ``n_nonfinite_messages`` is the
+        number of messages that are left out because some of their numbers are not finite.
         """
         return systems.SystemOrigin(
             is_external=True,

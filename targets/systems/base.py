@@ -172,8 +172,8 @@ class ScopedClaim:
     epsilon_by_delta: Callable[[float], float] | None = None
 
     def convert_to_delta(self, delta: float) -> ScopedClaim | None:
-        """Returns the claim at another delta, with the epsilon that ``epsilon_by_delta`` gives at this
-        delta.
+        """Returns the claim at another delta, with the epsilon that ``epsilon_by_delta`` gives at
+        this delta.
 
         None if the claim has no ``epsilon_by_delta``.
         """

@@ -347,7 +347,9 @@ class System(Checked, Target, ABC):
 def _get_name(kind: type) -> str:
     """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
     module = kind.__module__.rpartition(".")[2]
-    own = make_choice_name(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
+    own = (
+        make_choice_name(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
+    )
     return str(vars(kind).get("called", own))
 
 

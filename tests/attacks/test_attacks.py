@@ -343,7 +343,9 @@ def test_profiles_without_ratings_are_scored() -> None:
     view = make_item_view(Vantage.RELEASE, np.random.default_rng(0).normal(size=(4, 2)))
     profiles = sparse.csr_array(np.array([[0, 0, 0, 0], [1.0, 0, 1, 0], [0, 1.0, 1, 1]]))
     included = np.array([[True, False, True], [False, True, False]])
-    known = Background(profiles=profiles, reference_views=(view, view), is_in_reference_training=included)
+    known = Background(
+        profiles=profiles, reference_views=(view, view), is_in_reference_training=included
+    )
     guess = UserMembership().infer(view, known, np.random.default_rng(0))
     assert np.isfinite(guess.values).all()
     assert guess.values.shape == (3,)

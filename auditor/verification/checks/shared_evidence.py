@@ -87,7 +87,9 @@ class ClaimUnderTest:
         ``hits_b``, ``trials_b``: number of occurrences, and number of draws, for the second input.
         """
         return float(
-            bound_epsilon_by_event(hits, trials, hits_b, trials_b, delta=self.delta, alpha=self.alpha)
+            bound_epsilon_by_event(
+                hits, trials, hits_b, trials_b, delta=self.delta, alpha=self.alpha
+            )
         )
 
     def is_refuted(self, hits: int, trials: int, hits_b: int, trials_b: int) -> bool:
@@ -100,7 +102,9 @@ class ClaimUnderTest:
 
     def is_refuted_by(self, event: CountedEvent) -> bool:
         """Checks whether the counts of ``event`` refute the claim."""
-        return self.is_refuted(event.first_input_hits, event.trials, event.second_input_hits, event.trials)
+        return self.is_refuted(
+            event.first_input_hits, event.trials, event.second_input_hits, event.trials
+        )
 
     def is_any_epsilon_refuted(self, hits: int, trials: int) -> bool:
         """Checks whether an event that is impossible for another input is so frequent that it
@@ -424,7 +428,9 @@ class CheckEvidence:
 
         ``sampler``: the sampler to limit; None for the sampler of this object.
         """
-        most = max(2, int(share * MAX_CHECK_DRAW_SHARE * self.n_measurement_draws * len(self.inputs)))
+        most = max(
+            2, int(share * MAX_CHECK_DRAW_SHARE * self.n_measurement_draws * len(self.inputs))
+        )
         return (sampler or self.sampler).limit_draws(most)
 
     def make_check_sampler(self, check: str) -> Sampler:
@@ -463,7 +469,9 @@ class CheckEvidence:
                 f"The share of this check, {N_CHECKED_CALLS} calls for {size} outputs, is too "
                 "small. Raise samples, or seconds."
             )
-        rngs = map(np.random.default_rng, self.seed_by_purpose["shared noise"].spawn(len(self.inputs)))
+        rngs = map(
+            np.random.default_rng, self.seed_by_purpose["shared noise"].spawn(len(self.inputs))
+        )
         calls = stack_draws(
             [
                 stack_draws([sampler.draw(value, rng, size) for _ in range(N_CHECKED_CALLS)])
@@ -494,5 +502,8 @@ class CheckEvidence:
                 f"Expected at least {_MIN_DRAWS} draws per input for the checks, got {size}. Raise "
                 "samples or seconds."
             )
-        sampler, seeds = self.make_check_sampler("outputs"), self.seed_by_purpose["outputs"].spawn(count)
+        sampler, seeds = (
+            self.make_check_sampler("outputs"),
+            self.seed_by_purpose["outputs"].spawn(count),
+        )
         return stack_draws(sampler.draw_per_input(self.inputs, seeds, size))

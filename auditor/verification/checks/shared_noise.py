@@ -34,8 +34,8 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     an output.
 
     Calls are checked by ``check_call_independence`` if a call returns many outputs, otherwise by
-    ``check_calls_share_noise``. An entry that follows the order of calls in the same way for every input,
-    such as a counter, is mentioned in the result, but is not a fault.
+    ``check_calls_share_noise``. An entry that follows the order of calls in the same way for every
+    input, such as a counter, is mentioned in the result, but is not a fault.
 
     Entries of an output are checked by combinations: weighted sums, or an exclusive or of
     two-valued entries. A combination is selected if it is constant in the first half of the draws
@@ -60,13 +60,19 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 
     The note describes outputs that follow the order of calls; it is empty if there are none.
     """
-    batch, inputs, fields = evidence.independent_outputs, evidence.inputs, evidence.sampler.field_encoder
+    batch, inputs, fields = (
+        evidence.independent_outputs,
+        evidence.inputs,
+        evidence.sampler.field_encoder,
+    )
     order = plan_call_order(*batch.shape[:2])
     rows = batch.reshape(*batch.shape[:2], -1).copy()
 
     def worst(rows: NDArray[Any]) -> CheckResult:
         alpha = MAX_FALSE_ALARM_PROB / len(inputs)
-        check = [check_calls_share_noise(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
+        check = [
+            check_calls_share_noise(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)
+        ]
         return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
     check, note = worst(rows), ""
@@ -92,7 +98,9 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 def _check_entries(evidence: CheckEvidence) -> CheckResult:
     inputs = evidence.inputs
     claim = evidence.claim.split_alpha(2 * math.comb(len(inputs), 2))
-    flat = evidence.independent_outputs.reshape(*evidence.independent_outputs.shape[:2], -1)[:, :, :_ENTRIES]
+    flat = evidence.independent_outputs.reshape(*evidence.independent_outputs.shape[:2], -1)[
+        :, :, :_ENTRIES
+    ]
     half = flat.shape[1] // 2
     train, test = flat[:, :half], flat[:, half:]
     two_valued = ((flat == flat.min()) | (flat == flat.max())).all()

@@ -99,7 +99,9 @@ class Estimator(ABC):
         return self.reference
 
     @abstractmethod
-    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
+    def estimate(
+        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
+    ) -> BoundMeasurement:
         """Draws outputs of ``worlds`` (neighbouring inputs) and counts the events that bound
         epsilon.
 

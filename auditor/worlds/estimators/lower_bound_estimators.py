@@ -56,7 +56,9 @@ class JointBinomial(base.Estimator):
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
     source = "a decision rule, selected on separate draws, guesses the input"
 
-    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
+    def estimate(
+        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
+    ) -> BoundMeasurement:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
         An output is a number, boolean, string or array. A guess names the input (world) that
@@ -155,7 +157,9 @@ class AllThresholds(base.Estimator):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
+    def estimate(
+        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
+    ) -> BoundMeasurement:
         """Draws scores of each input (world); the result computes the lower bound on epsilon from
         them, at a given error.
 

@@ -55,7 +55,9 @@ class TypedTable:
         """Reads the names of the columns; InputError if two columns have the same name."""
         names = tuple(self._guard(lambda: self.open_batches(None))[0].names)
         if len(set(names)) < len(names) or not names:
-            raise make_layout_error(self.name_in_errors, "unique column names", got=", ".join(names))
+            raise make_layout_error(
+                self.name_in_errors, "unique column names", got=", ".join(names)
+            )
         return names
 
     def read_blocks(self, specs: SpecByPosition) -> Iterator[RowBlock]:
@@ -70,7 +72,9 @@ class TypedTable:
         _, batches = self._guard(lambda: self.open_batches(list(names.values())))
         while (batch := self._guard(lambda: next(batches, None))) is not None:
             if row + batch.num_rows >= 2**31:
-                raise make_layout_error(self.name_in_errors, "< 2^31 rows", got=row + batch.num_rows)
+                raise make_layout_error(
+                    self.name_in_errors, "< 2^31 rows", got=row + batch.num_rows
+                )
             if batch.num_rows:
                 yield self._guard(partial(self._make_block, batch, row, names, specs))
             row += batch.num_rows
@@ -125,7 +129,9 @@ class TypedTable:
         except InputError:
             raise
         except Exception as error:  # damage causes a dozen kinds of exception
-            raise make_layout_error(self.name_in_errors, "a complete table", got=str(error)) from error
+            raise make_layout_error(
+                self.name_in_errors, "a complete table", got=str(error)
+            ) from error
 
 
 def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:

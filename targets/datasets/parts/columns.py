@@ -481,7 +481,9 @@ def parse_date_numbers(numbers: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(good, whole, -1)
 
 
-def to_unix_seconds_and_notes(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def to_unix_seconds_and_notes(
+    times: NDArray[Any], name: str
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Converts times (n,) to whole Unix seconds (n,), and returns notes on their interpretation.
 
     - If all numbers are dates YYYYMMDD before 2100, or all are times YYYYMMDDhhmmss before 2100,

@@ -157,7 +157,10 @@ def _parse_stars(block: RowBlock, at: int) -> NDArray[np.float32]:
 MOVIELENS_RATING_COLUMNS = {
     "user": (0, NumberColumn(name_in_errors="user id", pattern=PADDED_NUMBER_REGEX)),
     "item": (1, NumberColumn(name_in_errors="item id", pattern=PADDED_NUMBER_REGEX)),
-    "rating": (2, NumberColumn(name_in_errors="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX)),
+    "rating": (
+        2,
+        NumberColumn(name_in_errors="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX),
+    ),
     "timestamp": (3, NumberColumn(name_in_errors="timestamp", pattern=PADDED_NUMBER_REGEX)),
 }
 # For each column, by its position: the name of a cell in error messages, and the function that

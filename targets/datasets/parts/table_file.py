@@ -165,14 +165,18 @@ class TextTable:
             rest = data[cut:] if cut else rest + data
             if len(rest) > MAX_LINE_BYTES:
                 expected = f"lines of at most {MAX_LINE_BYTES:,} bytes"
-                raise make_layout_error(self.name_in_errors, expected, "a longer line", "Check line ends.")
+                raise make_layout_error(
+                    self.name_in_errors, expected, "a longer line", "Check line ends."
+                )
             if b"\r" in lines:
                 lines = lines.replace(b"\r\n", b"\n")
             if header and lines:
                 first, _, lines = lines.partition(b"\n")
                 if isinstance(header, str) and first != header.encode():
                     got = first.decode("latin-1")
-                    raise make_layout_error(f"{self.name_in_errors}, line 1", f"the header {header!r}", got)
+                    raise make_layout_error(
+                        f"{self.name_in_errors}, line 1", f"the header {header!r}", got
+                    )
                 header = False
             if lines:
                 yield lines
@@ -346,7 +350,10 @@ def open_table(
     if start.startswith(b"ARROW1"):
         return _make_typed(place, partial(batches.read_feather, path), options)
     text = TextTable(
-        name_in_errors=place, open_blocks=lambda: read_blocks(opened, place), separator="\n", header=False
+        name_in_errors=place,
+        open_blocks=lambda: read_blocks(opened, place),
+        separator="\n",
+        header=False,
     )
     if start.startswith(b"{"):
         return _make_typed(place, partial(batches.read_json, text.read_lines), options)

@@ -86,7 +86,9 @@ class TwoRoundNoise(Checked):
                 "Expected finite announced >= masked, as a server gains only by a larger number, "
                 f"got announced={self.announced!r}, masked={self.masked!r}. Raise announced."
             )
-        if self.repaired and self.n_announced_survivors <= self.min_round_1_survivors * (1.0 + 1e-12):
+        if self.repaired and self.n_announced_survivors <= self.min_round_1_survivors * (
+            1.0 + 1e-12
+        ):
             raise InputError(
                 f"Expected announced above (1 - omega) n_users = {self.min_round_1_survivors:g} if "
                 f"repaired=True, got announced={self.n_announced_survivors!r}. Raise announced."
@@ -135,7 +137,11 @@ class TwoRoundNoise(Checked):
         The unit is sigma^2, where sigma is the protocol's scale of the noise. The server sees the
         sum of the messages of round 1, and every message of round 2.
         """
-        own = self.round_2_variance if self.repaired else 1.0 / (self.min_round_1_survivors + self.n_announced_survivors)
+        own = (
+            self.round_2_variance
+            if self.repaired
+            else 1.0 / (self.min_round_1_survivors + self.n_announced_survivors)
+        )
         return self._sum_over_honest(own)
 
     @property

@@ -147,14 +147,18 @@ class RatingGraphSystem(System):
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
             return None
         if scope.unit is Unit.COORDINATE:
-            found = Clipped(Laplace(scale=self.noise, low=-self.max_message_entry, high=self.max_message_entry))
+            found = Clipped(
+                Laplace(scale=self.noise, low=-self.max_message_entry, high=self.max_message_entry)
+            )
         elif scope.unit in (Unit.USER, Unit.REPORT):
             found = self.make_randomizer(population)
         else:
             return None
         return self.repeat_for_all_messages(found, scope, population)
 
-    def repeat_for_all_messages(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
+    def repeat_for_all_messages(
+        self, one: Mechanism, scope: Scope, population: Population
+    ) -> Mechanism:
         """Returns the mechanism ``one`` of one message, repeated for all messages of a user.
 
         The messages are those in the horizon of ``scope``: a round or a training.

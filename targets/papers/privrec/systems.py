@@ -222,7 +222,7 @@ class DpPrivrec(Privrec):
         If M of N clients are drawn, the mechanism is that of a worst-case training: all other
         clients' changes lie at one end of the clipping ball, and the replaced client moves from
         that end to the opposite end. The output of a round is then distributed as N(1, z^2) with
-        probability M/N, and otherwise as N(0, z^2), where z is ``compute_joint_multiplier``
+        probability M/N, and otherwise as N(0, z^2), where z is ``compute_joint_noise_multiplier``
         (``losses.pairs.FixedSizeSamplePair``).
 
         None for the published model as the only view, and for other units than a user. None also

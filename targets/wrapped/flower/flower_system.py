@@ -187,7 +187,9 @@ class FlowerSystem(WrappedSystem):
         any.
         """
         known, notes = super().adapt_to_data(interactions)
-        unaudited = () if self.client.is_metadata_sent else (flower_promise.UNAUDITED_METADATA_NOTE,)
+        unaudited = (
+            () if self.client.is_metadata_sent else (flower_promise.UNAUDITED_METADATA_NOTE,)
+        )
         return known, (*notes, *unaudited)
 
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[FlowerSystem, str]:

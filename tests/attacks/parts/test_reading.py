@@ -127,7 +127,11 @@ def read_bits(
     public = {"noise_channel": channel, "popularity": OWN.mean(axis=0), "device_code": client}
     view = make_view(round_, users=300, items=ITEMS, **public)
     users = np.arange(300)
-    return reading.read_evidence(view, users), read_calibrated_evidence(view, users), tuple(view.notes)
+    return (
+        reading.read_evidence(view, users),
+        read_calibrated_evidence(view, users),
+        tuple(view.notes),
+    )
 
 
 @pytest.mark.parametrize("true", [0.2, 1.0, 3.0])

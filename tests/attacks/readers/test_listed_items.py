@@ -69,7 +69,9 @@ def make_list_view(lister: Lister, rounds: int, codes: Ids | None = None, **publ
         each = [lister(np.flatnonzero(held), rng) for held in OWN]
         if codes is not None:
             each = [codes[items].ravel() for items in each]
-        kind, length = (Payload.ITEMS, LENGTH) if codes is None else (Payload.ITEM_CODES, codes.size)
+        kind, length = (
+            (Payload.ITEMS, LENGTH) if codes is None else (Payload.ITEM_CODES, codes.size)
+        )
         values = np.stack([pad(items, length) for items in each])
         made.append(send({"list": Dense(values, kind)}))
     return make_view(*made, users=USERS, items=ITEMS, **public)

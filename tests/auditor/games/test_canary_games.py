@@ -230,7 +230,9 @@ def test_a_steering_server_reaches_the_sensitivity_of_the_proof() -> None:
     honest = get_first_broadcast(run_round(system, POPULATION, rng))
     sent = crowd_game.make_altered_broadcasts(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
-    found = crowd_game.find_canary_and_broadcast(system, POPULATION, scope, tuple(sent.values()), rng)
+    found = crowd_game.find_canary_and_broadcast(
+        system, POPULATION, scope, tuple(sent.values()), rng
+    )
     assert found is not None
     canary, number, _ = found
     assert "sets the array “items” to 0" in tuple(sent)[number]

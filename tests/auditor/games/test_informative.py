@@ -50,7 +50,11 @@ def test_messages_that_change_nothing_are_removed(kind: Payload, row: int) -> No
         "bit": Dense(np.ones(6, np.float32), Payload.BITS),
     }
     filtered = filter_view(make_view(Uploads(np.arange(6), sent)))
-    assert (filtered.n_messages, filtered.n_no_effect_messages, filtered.n_oversized_messages) == (6, 2, 0)
+    assert (filtered.n_messages, filtered.n_no_effect_messages, filtered.n_oversized_messages) == (
+        6,
+        2,
+        0,
+    )
     ((uploads, left),) = filtered.view.find_linked_rounds("table")
     np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
     expected = sent["table"].to_dense(np.array([0, 2, 3, 5]))

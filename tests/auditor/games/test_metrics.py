@@ -121,7 +121,9 @@ def test_a_gain_compares_scores_on_the_same_users() -> None:
     same = make_roc(scores, members, users, rng=rng)
     assert found.baseline_auc == same.auc.value == metrics.get_auc(scores, members)
     assert found.auc_gain.value == pytest.approx(found.auc.value - same.auc.value)
-    assert found.tpr_gain_by_fpr[0.1].value == pytest.approx(found.tpr_by_fpr[0.1].value - same.tpr_by_fpr[0.1].value)
+    assert found.tpr_gain_by_fpr[0.1].value == pytest.approx(
+        found.tpr_by_fpr[0.1].value - same.tpr_by_fpr[0.1].value
+    )
     assert 0.0 < found.auc_gain.low < found.auc_gain.high
     narrower = (found.auc.high - found.auc.low) / (found.auc_gain.high - found.auc_gain.low)
     assert narrower > 3

@@ -59,7 +59,9 @@ def get_bound(
     seen = scope_of(Unit.USER, adjacency, vantage)
     run = OneRunSimulator(target=target, canaries=plant(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
-    scores = OneRunScores.build(features[str(vantage)], features[FIRST_HISTORY_FLAGS_KEY][:, 0] > 0.5)
+    scores = OneRunScores.build(
+        features[str(vantage)], features[FIRST_HISTORY_FLAGS_KEY][:, 0] > 0.5
+    )
     return scores.bound(confidence=confidence, scope=seen, seed=seed)
 
 

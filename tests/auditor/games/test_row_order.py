@@ -215,7 +215,10 @@ def test_ordered_items_and_messages_without_items_are_unchanged(
     message: Callable[..., Parts],
 ) -> None:
     """A message that depends on the number of items, or on nothing, has no order and no caveat."""
-    assert ClientRowOrder.find_order(observe(Device(message, seconds_per_message=0.0))) == ClientRowOrder()
+    assert (
+        ClientRowOrder.find_order(observe(Device(message, seconds_per_message=0.0)))
+        == ClientRowOrder()
+    )
 
 
 def test_clients_receive_and_send_models_in_item_order() -> None:

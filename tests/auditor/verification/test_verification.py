@@ -74,7 +74,9 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
 
 def test_an_underflow_at_a_delta_is_not_called_infinite() -> None:
     witness = Witness(input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=0.0)
-    assert format_prob_ratio(witness, 1e-5, 1086.0).startswith("e^1086; the probabilities underflow")
+    assert format_prob_ratio(witness, 1e-5, 1086.0).startswith(
+        "e^1086; the probabilities underflow"
+    )
     assert format_prob_ratio(witness, 1e-5, math.inf) == "infinite"
 
 

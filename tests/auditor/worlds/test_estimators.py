@@ -52,7 +52,9 @@ def test_limits_are_binomial_at_every_rank(scores_a: np.ndarray, scores_b: np.nd
                 error = ALPHA * share / guesses._FAMILIES / 2
                 high = stats.beta.ppf(1 - error, rank, len(q) - rank + 1)
                 expected.append((float(guesses.clopper_pearson_lower(hits, len(p), error)), high))
-    assert np.allclose(np.stack([band.prob_p_lower, band.prob_q_upper], axis=1), expected, rtol=1e-9)
+    assert np.allclose(
+        np.stack([band.prob_p_lower, band.prob_q_upper], axis=1), expected, rtol=1e-9
+    )
 
 
 def test_all_limits_hold_jointly() -> None:

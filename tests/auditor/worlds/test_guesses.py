@@ -126,7 +126,10 @@ def test_a_nearly_fair_coin_has_the_bound_of_a_fair_one(
     first: tuple[int, int], second: tuple[int, int], delta: float
 ) -> None:
     fair = GuessCounts(
-        n_draws=1_200, first_world_right_wrong=first, second_world_right_wrong=second, is_two_sided=True
+        n_draws=1_200,
+        first_world_right_wrong=first,
+        second_world_right_wrong=second,
+        is_two_sided=True,
     )
     near = replace(fair, first_probability=0.5 - 1e-12).bound_epsilon(delta=delta, alpha=ALPHA)
     assert near == pytest.approx(fair.bound_epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
@@ -172,7 +175,10 @@ def test_bounds_at_the_ends() -> None:
 def test_both_directions_are_counted_together() -> None:
     one = GuessCounts(n_draws=200, first_world_right_wrong=(60, 10))
     two = GuessCounts(
-        n_draws=200, first_world_right_wrong=(60, 10), second_world_right_wrong=(60, 10), is_two_sided=True
+        n_draws=200,
+        first_world_right_wrong=(60, 10),
+        second_world_right_wrong=(60, 10),
+        is_two_sided=True,
     )
     asked = {"delta": 0.0, "alpha": ALPHA}
     assert two.bound_epsilon(**asked) > one.bound_epsilon(**asked)

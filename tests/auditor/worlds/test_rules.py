@@ -183,7 +183,10 @@ def test_sums_in_another_order_are_rounded_to_one_number(seed: int, width: int) 
     x, weights = rng.integers(0, 2, (50, width)) / 3.0, rng.normal(size=width)
     order = rng.permutation(width)
     size = np.abs(weights).sum()
-    one, other = (round_by_size(x @ weights, size), round_by_size(x[:, order] @ weights[order], size))
+    one, other = (
+        round_by_size(x @ weights, size),
+        round_by_size(x[:, order] @ weights[order], size),
+    )
     assert (one == other).mean() > 0.9
     np.testing.assert_allclose(one, x @ weights, rtol=0, atol=SCORE_ROUNDING_STEP * 2 * size)
 

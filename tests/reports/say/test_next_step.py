@@ -90,7 +90,10 @@ def test_users_own_systems_are_advised_to_supply_a_proof(record: Record) -> None
     assert "auditor account" in own
     assert todo(record, refuted) == "Withdraw the claim."
     endless = judge(record, 1.0, None, math.inf)
-    assert advise(Section("it", (endless,), is_callers_system=True), leaks=False) == "Withdraw the claim."
+    assert (
+        advise(Section("it", (endless,), is_callers_system=True), leaks=False)
+        == "Withdraw the claim."
+    )
 
 
 def test_faults_precede_claims_in_advice(record: Record) -> None:

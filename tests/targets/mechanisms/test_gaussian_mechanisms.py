@@ -60,7 +60,9 @@ def test_opposite_vectors_attain_the_bound_and_zero_half_of_it() -> None:
     assert math.hypot(
         *(make_noise().compute_clean_output(x) - make_noise().compute_clean_output(-x))
     ) == pytest.approx(make_noise().mu)
-    apart = math.hypot(*(make_noise().compute_clean_output(x) - make_noise().compute_clean_output(0 * x)))
+    apart = math.hypot(
+        *(make_noise().compute_clean_output(x) - make_noise().compute_clean_output(0 * x))
+    )
     assert apart == pytest.approx(make_noise().mu / 2)
 
 
@@ -147,7 +149,9 @@ def test_a_rating_of_r_at_orthogonal_embeddings_attains_the_bound(joint: bool) -
 def test_a_rating_of_zero_at_equal_embeddings_attains_the_bound() -> None:
     e = np.array([math.sqrt(R), 0.0, 0.0])
     step = embed(e, e, joint=True)
-    assert np.linalg.norm(step.compute_clean_output(np.array(0.0))) == pytest.approx(step.sensitivity)
+    assert np.linalg.norm(step.compute_clean_output(np.array(0.0))) == pytest.approx(
+        step.sensitivity
+    )
 
 
 def test_the_center_is_the_derivative_of_the_squared_error() -> None:
@@ -372,7 +376,10 @@ def test_failure_probabilities_and_shares_are_subtracted() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
     whole = law.delta(1.0)
     less = LowerBoundMechanism(
-        mechanism=law, p_follows_mechanism=0.5, p_deviates_with_value=1e-3, p_deviates_without_value=1e-4
+        mechanism=law,
+        p_follows_mechanism=0.5,
+        p_deviates_with_value=1e-3,
+        p_deviates_without_value=1e-4,
     )
     assert less.delta(1.0) == pytest.approx(0.5 * whole - 1e-3 - math.e * 1e-4)
     assert LowerBoundMechanism(mechanism=law, p_deviates_with_value=1.0).delta(0.0) == 0.0

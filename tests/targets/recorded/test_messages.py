@@ -124,7 +124,8 @@ def test_recorded_messages_equal_those_in_memory(
         stored.select_rows(np.array([3, 0]), picked), expected.select_rows(np.array([3, 0]), picked)
     )
     assert np.array_equal(
-        stored.drop_first_rows(2).to_dense(np.arange(3)), expected.drop_first_rows(2).to_dense(np.arange(3))
+        stored.drop_first_rows(2).to_dense(np.arange(3)),
+        expected.drop_first_rows(2).to_dense(np.arange(3)),
     )
 
 

@@ -243,7 +243,7 @@ class LflSgdmf(PretrainedMf):
 
         - Behind secure aggregation, this is the noise of ``TwoRoundNoise``. If devices drop out,
           the number of dropouts is taken that leaves the least unknown noise
-          (``secure_aggregation.min_variance``).
+          (``secure_aggregation.find_min_noise_variance``).
         - Peers see only the broadcast models, which follow from the sum of all messages.
           The noise of this sum remains.
         - Without secure aggregation, only a device's own noise remains.

@@ -159,7 +159,10 @@ def test_invalid_quotes_are_named(data: bytes, expected: str) -> None:
 
 def test_column_names_are_those_of_the_first_line() -> None:
     data = b'\xef\xbb\xbfuser,"the ""item"""\r\n1,2\r\n'
-    assert make_table(data, header=True, has_quotes=True).read_column_names() == ("user", 'the "item"')
+    assert make_table(data, header=True, has_quotes=True).read_column_names() == (
+        "user",
+        'the "item"',
+    )
     for bad in (b"", b"a,a\n", b"\xff,a\n", b'"a\n', b"\n1,2\n"):
         with pytest.raises(InputError, match=r"in t\.csv, line 1, got"):
             make_table(bad, header=True, has_quotes=True).read_column_names()

@@ -42,7 +42,9 @@ def test_genres_are_optional() -> None:
     ("ids", "side", "tables"), [(True, True, 3), (False, True, 2), (True, False, 1)]
 )
 def test_inputs_have_the_embedded_features(ids: bool, side: bool, tables: int) -> None:
-    network = NetworkConfig(embedding_size=5, width=32, has_item_ids=ids, has_user_item_features=side)
+    network = NetworkConfig(
+        embedding_size=5, width=32, has_item_ids=ids, has_user_item_features=side
+    )
     shapes = network.get_shapes(DATA)
     assert shapes["mlp1.weight"] == (5 * (tables + (2 if side else 0)), 32)  # of 3 genres, one each
     averaged = replace(network, has_mean_genres=True).get_shapes(DATA)
@@ -53,7 +55,9 @@ def test_inputs_have_the_embedded_features(ids: bool, side: bool, tables: int) -
 
 
 def test_without_genres_an_items_number_is_its_feature() -> None:
-    network = NetworkConfig(embedding_size=5, width=32, has_item_ids=False, has_user_item_features=True)
+    network = NetworkConfig(
+        embedding_size=5, width=32, has_item_ids=False, has_user_item_features=True
+    )
     for bare in (replace(DATA, genres=None), replace(DATA, genres=np.zeros((4, 0), dtype=bool))):
         assert (
             {"item", "user.sex"}
@@ -64,7 +68,9 @@ def test_without_genres_an_items_number_is_its_feature() -> None:
 
 def test_first_weights_have_their_spread() -> None:
     """Spreads of thousands of normal draws are within 10%, except with probability below 1e-9."""
-    network = NetworkConfig(embedding_size=64, width=64, has_item_ids=True, has_user_item_features=True)
+    network = NetworkConfig(
+        embedding_size=64, width=64, has_item_ids=True, has_user_item_features=True
+    )
     wide = Interactions.create(np.ones((2, 100)))
     model = network.draw_initial_model(wide, np.random.default_rng(0))
     assert model["item"].std() == pytest.approx(1 / 8, rel=0.1)

@@ -30,7 +30,8 @@ class ItemSplit:
 
     The members of a party are the items that it holds.
 
-    ``is_split_by_user``: whether the data are divided by users; false, because they are divided by items.
+    ``is_split_by_user``: whether the data are divided by users; false, because they are divided by
+        items.
     """
 
     is_split_by_user: ClassVar[bool] = False

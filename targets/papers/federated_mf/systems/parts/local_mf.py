@@ -136,7 +136,10 @@ class LocalMf(System):
         it from the array "users" of the broadcast; if the array is missing, the number is taken to
         be 1.
         """
-        model, rows = self.complete_broadcast(request.broadcast, request.profiles), request.sender_rows
+        model, rows = (
+            self.complete_broadcast(request.broadcast, request.profiles),
+            request.sender_rows,
+        )
         ratings = sgd_mf.get_checked_ratings(request.profiles, self.bound)
         users = self.init_user_embeddings(ratings, model["first"])[rows]
         return self.run_devices(sparse.csr_array(ratings[rows]), users, model, request.streams)[0]

@@ -33,10 +33,10 @@ class LowerBoundMechanism(Checked):
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
     ``p_follows_mechanism``: probability that a run is regular; the same with and without the value.
-    ``p_deviates_with_value``: largest probability that a regular run deviates from the mechanism, for
-        data with the value.
-    ``p_deviates_without_value``: largest probability that a regular run deviates from the mechanism, for
-        data without the value.
+    ``p_deviates_with_value``: largest probability that a regular run deviates from the mechanism,
+        for data with the value.
+    ``p_deviates_without_value``: largest probability that a regular run deviates from the
+        mechanism, for data without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
     set S, that of the system is at least
@@ -293,4 +293,6 @@ def _make_bound(
         opposite=opposite,
     )
     mistaken = 0.0 if system.local_steps == 1 else lost
-    return LowerBoundMechanism(mechanism=sums, p_deviates_with_value=lost, p_deviates_without_value=mistaken)
+    return LowerBoundMechanism(
+        mechanism=sums, p_deviates_with_value=lost, p_deviates_without_value=mistaken
+    )

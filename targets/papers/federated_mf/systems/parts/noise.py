@@ -226,7 +226,13 @@ class UserItemNoise(GradientNoise):
         held = m if mf.max_ratings_per_user is None else mf.max_ratings_per_user
         row = min(held, mf.division.get_max_party_items(mf, m))
         clipping, charged = self.clipping, []
-        far = 1.0 if presence else clipping.replace_to_remove_ratio if scope.unit is Unit.RATING else 2.0
+        far = (
+            1.0
+            if presence
+            else clipping.replace_to_remove_ratio
+            if scope.unit is Unit.RATING
+            else 2.0
+        )
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
         for steps, with_users in zip(mf.step_counts, (True, False), strict=True):
@@ -324,10 +330,10 @@ class StepNoise:
     gradient sum that a change of the data causes. There are three such changes of the data:
 
     ``multiplier``: noise multiplier for the change of the data that the accounting protects.
-    ``sampled_unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a rating,
-        or a user).
-    ``row_noise_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of
-        another.
+    ``sampled_unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a
+        rating, or a user).
+    ``row_noise_multiplier``: noise multiplier for replacing the gradient of one row (user) by that
+        of another.
 
     Further fields:
 
@@ -352,10 +358,11 @@ class StepNoise:
         party's n rows (users), as in the paper, the event depends on the change:
 
         - Adding or removing a user: the event of Poisson sampling at rate n'/n, with noise
-          multiplier ``row_noise_multiplier``. A sample has a fixed size, so that an added user takes the
-          place of another user (``losses.pairs.FixedSizeSamplePair``). The event is without
-          sampling if n' >= n/4, if n' depends on the added user, or if ``trains_rows`` is true.
-        - Replacing a user, if ``trains_rows`` is false: the event of a sample of n' of n rows.
+          multiplier ``row_noise_multiplier``. A sample has a fixed size, so that an added user
+          takes the place of another user (``losses.pairs.FixedSizeSamplePair``). The event is
+          without sampling if n' >= n/4, if n' depends on the added user, or if ``has_user_steps``
+          is true.
+        - Replacing a user, if ``has_user_steps`` is false: the event of a sample of n' of n rows.
         - All other changes, such as one rating: the event without amplification by sampling. The
           gradients of the user's other ratings show in which steps the user's row is sampled.
         """

@@ -230,7 +230,9 @@ class PartyMf(System):
             sampling_unit=self.sampling.unit,
         )
 
-    def get_step_size_factor(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def get_step_size_factor(
+        self, n_users: int, n_items: int, ratings: int | Ints
+    ) -> float | Floats:
         """Returns the factor on a party's steps: one over the mean number of ratings per user.
 
         ``n_users``, ``n_items``: numbers of users and items of the party.
@@ -241,7 +243,9 @@ class PartyMf(System):
         if self.sampling.guessed_rated_share is None:
             return self.division.get_step_size_factor(n_users, ratings)
         guess = max(1.0, self.sampling.guessed_rated_share * n_items)
-        return 1.0 / (guess if self.max_ratings_per_user is None else min(guess, self.max_ratings_per_user))
+        return 1.0 / (
+            guess if self.max_ratings_per_user is None else min(guess, self.max_ratings_per_user)
+        )
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs the training by the protocol ``self.exchange``; yields one round at a time."""
@@ -304,7 +308,9 @@ class PartyMf(System):
             own, part = request.streams.take(block), sparse.csr_array(full[block])
             first, table = draw(block, part, own)
             part = self.trim_device_ratings(part, own)
-            scale = np.broadcast_to(self.get_step_size_factor(1, m, np.diff(part.indptr)), len(block))
+            scale = np.broadcast_to(
+                self.get_step_size_factor(1, m, np.diff(part.indptr)), len(block)
+            )
             scales = {"user_scale": scale * with_users, "item_scale": scale}
             rows, starts = table.reshape(-1, p), m * np.arange(len(block) + 1)
             users[block], after = descent.train_devices(
@@ -339,7 +345,9 @@ class PartyMf(System):
             full = ratings = self.division.select_ratings(table, ids)
             n, m = full.shape
             if self.max_ratings_per_user is not None:
-                ratings = sgd_mf.trim_ratings(full, self.max_ratings_per_user, Streams.spawn(own, n))
+                ratings = sgd_mf.trim_ratings(
+                    full, self.max_ratings_per_user, Streams.spawn(own, n)
+                )
             uniform = own.random((len(ids), self.factors))
             rows = sgd_mf.init_embeddings(uniform, self.bound, self.spread)
             if (steps := self.n_fit_steps) and shared is not None:

@@ -125,7 +125,9 @@ def test_no_value_moves_the_sum_by_more_than_the_sensitivity(seed: int, clipping
         made: Any = sparse.csr_array
         sums.append(np.concatenate(gradients(u, v, made(np.array([[value]])), clipping), axis=None))
     apart = float(np.linalg.norm(sums[1] - sums[0]))
-    assert apart <= clipping.replace_to_remove_ratio * clipping.get_sensitivity(1, True) * (1 + 1e-9)
+    assert apart <= clipping.replace_to_remove_ratio * clipping.get_sensitivity(1, True) * (
+        1 + 1e-9
+    )
     if (
         clipping.rating_clip_norm < math.inf
         and 0.5 < u[0] @ v[0] < 3.5
@@ -293,7 +295,10 @@ def test_units_are_drawn_independently(unit: str) -> None:
     group = np.repeat(np.arange(n * count), np.diff(single.step_starts))
     drawn = steps.sample_ratings(ratings, np.random.default_rng(4), count)
     steps_drawn = np.repeat(np.arange(count), np.diff(drawn.step_starts))
-    for places, step in ((drawn.rating_indices, steps_drawn), (single.rating_indices, group % count)):
+    for places, step in (
+        (drawn.rating_indices, steps_drawn),
+        (single.rating_indices, group % count),
+    ):
         seen = np.zeros((count, ratings.nnz), bool)
         seen[step, places] = True
         together = seen.T.astype(float) @ seen / count
@@ -335,7 +340,9 @@ def test_two_users_differ_by_at_most_the_sensitivity() -> None:
     longest, replaced = np.zeros(2), np.zeros(2)  # in V, and in U and V
     for number in range(2000):
         users, items = (
-            clipping.project_embeddings(np.abs(rng.normal(scale=3.0, size=shape)) * (rng.random(shape) < 0.6))
+            clipping.project_embeddings(
+                np.abs(rng.normal(scale=3.0, size=shape)) * (rng.random(shape) < 0.6)
+            )
             for shape in ((2, 2), (4, 2))
         )
         x, other = np.zeros((2, 4)), 2 * (number % 2)  # the same items, or other items

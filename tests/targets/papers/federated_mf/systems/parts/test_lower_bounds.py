@@ -210,7 +210,10 @@ def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
 
 def test_parties_draw_entire_rows() -> None:
     assert party_mf.get_size_range(943, 10) == (94, 95)
-    assert party_mf.get_sampled_share_range(party_mf.get_size_range(943, 10), 0.01) == (1 / 95, 1 / 94)
+    assert party_mf.get_sampled_share_range(party_mf.get_size_range(943, 10), 0.01) == (
+        1 / 95,
+        1 / 94,
+    )
     assert party_mf.get_sampled_share_range(party_mf.get_size_range(5, 10), 0.01) == (1.0, 1.0)
     assert party_mf.get_size_range(5, 10) == (1, 1)
 
