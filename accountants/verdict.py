@@ -94,7 +94,7 @@ class Verdict(LabelEnum):
     VIOLATED = (
         "VIOLATED",
         "false",
-        "The claim is refuted: a lower bound of epsilon exceeds it in a scope that it covers.",
+        "A lower bound on epsilon exceeds the claimed epsilon, in a scope that the claim covers.",
     )
     UNSUBSTANTIATED = ("UNSUBSTANTIATED", "unproved", "The claim is neither refuted nor proved.")
     INCONCLUSIVE = (

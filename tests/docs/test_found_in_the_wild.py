@@ -168,8 +168,8 @@ def test_stored_rows_are_todays_findings_and_the_page_counts_them() -> None:
     impossible, repeated = (
         sum(check in row.failed for row in broken) for check in ("support", "determinism")
     )
-    assert f"{impossible} of the {len(broken)} false mechanisms produced" in text
-    assert f"{repeated} of the {len(broken)} repeat" in text
+    assert f"Among the {len(broken)} mechanisms whose claim is false, {impossible} gave" in text
+    assert f"{repeated} gave the same outputs" in text
     # All bounds from samples hold jointly at 95%: see CONFIDENCE.
     assert sum(row.draws not in ("proved", "exact") for row in ROWS.values()) <= 100
     listed = re.findall(r"^\| ([\w/-]+ [\w.]+) \| `(.*?)` \| (\S+) \| (\S+) \|", PAGE, re.MULTILINE)

@@ -409,7 +409,7 @@ def test_figures_in_prose_are_those_of_the_accountants() -> None:
     least, _, replaced, _ = (x.accounted.epsilon for x in account(**noise, delta=1e-6).findings)
     fixed = account(**noise, delta=1e-6, sampling="fixed", users=4800).total
     ends = f"{format_floor(fixed.measured.epsilon)} and {format_ceil(fixed.accounted.epsilon)}"
-    assert f"between {ends} for fixed-size sampling, and {least:.3f} for Poisson" in text
+    assert f"between {ends} for fixed-size sampling, and {replaced:.3f} for Poisson" in text
     assert f"at most **{format_ceil(least)}** at delta **1e-6**" in text
     assert f"epsilon is {format_ceil(replaced)} if a user's data are *replaced*" in text
     right = math.ceil(100 * compute_guess_probability(least, 1e-6))
