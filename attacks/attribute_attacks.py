@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts import supervised
-from fedrec_auditor.attacks.parts.inputs import ClassifierInputTable
+from fedrec_auditor.attacks.parts.inputs import InputTable
 from fedrec_auditor.attacks.parts.supervised import AttributeProblem, ClassGuess, SupervisedAttack
 from fedrec_auditor.attacks.parts.uploads import ChangedRows, find_changed_rows, make_refusal
 from fedrec_auditor.targets.transcript import View
@@ -223,7 +223,7 @@ class AttributeTree(SupervisedAttack):
     reference = f"{_ZHANG} 5.8 (decision tree)"
     needs_columns = True
 
-    def prepare_columns(self, table: ClassifierInputTable) -> NDArray[np.floating[Any]]:
+    def prepare_columns(self, table: InputTable) -> NDArray[np.floating[Any]]:
         """Returns all columns of the input table, shape (users, columns)."""
         return table.compute_values()
 
@@ -357,7 +357,7 @@ def _find_groups(
     changed any part of the matrix. Users who changed nothing get the most frequent category.
     """
     for pattern in patterns.values():
-        active: NDArray[np.bool_] = np.asarray(pattern.is_row_column_changed.any(axis=1))
+        active: NDArray[np.bool_] = np.asarray(pattern.is_changed.any(axis=1))
         for side in pattern.row_and_column_masks:
             sums: NDArray[np.int64] = np.cumsum(np.pad(side, ((0, 0), (1, 0))), axis=1)
             within: NDArray[np.int64] = sums[active, classes:] - sums[active, :-classes]

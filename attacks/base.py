@@ -61,7 +61,7 @@ class Background:
     prior_log_odds: NDArray[np.float64] | None = None
     profiles: sparse.csr_array | None = None
     reference_views: tuple[View, ...] = ()
-    is_in_reference_training: NDArray[np.bool_] | None = None
+    is_in_training: NDArray[np.bool_] | None = None
     known_items: sparse.csr_array | None = None
 
 

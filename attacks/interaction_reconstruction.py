@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import AttackFamily, Background, Reconstruction
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.reading import read_calibrated_evidence
-from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_attackable_users
+from fedrec_auditor.attacks.parts.reading import read_calibrated
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.attacks.readers.base import compute_posterior
 from fedrec_auditor.attacks.readers.feature_network import FeatureNetworkReader
 from fedrec_auditor.attacks.readers.small_readers import PopularityReader, UserRowsReader
@@ -70,11 +70,11 @@ class InteractionReconstruction:
         hidden = assign_pseudonyms(view)
         view = hidden or view
         chosen = None if hidden is not None else background.subjects
-        among = find_attackable_users(view).astype(np.int64) if chosen is None else chosen
-        evidence = read_calibrated_evidence(view, among)
+        among = find_subjects(view).astype(np.int64) if chosen is None else chosen
+        evidence = read_calibrated(view, among)
         sets = certain = None
         if evidence.log_ratio is not None:
-            sets = choose_item_sets(compute_posterior(evidence, background.prior_log_odds))
+            sets = choose_sets(compute_posterior(evidence, background.prior_log_odds))
             certain = np.isinf(evidence.log_ratio)
         return Reconstruction(
             users=evidence.users,
@@ -85,7 +85,7 @@ class InteractionReconstruction:
         )
 
 
-def choose_item_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+def choose_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Returns, for each of n users, the set of items with about the largest expected F1 score.
 
     The result is a mask (n, M) of M items. ``posterior`` (n, M) is the probability that each user

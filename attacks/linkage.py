@@ -48,7 +48,7 @@ def get_user_messages(round_view: RoundView) -> Mapping[str, Component]:
     """
     if round_view.uploads is not None:
         return round_view.uploads.components
-    shuffled = (round_view.shuffled_parts or {}).items()
+    shuffled = (round_view.shuffled or {}).items()
     return {name: part for name, part in shuffled if part.kind is not Payload.REPORTS}
 
 
@@ -135,7 +135,7 @@ def _scale_posterior(evidence: readers.Evidence) -> NDArray[np.float32]:
     posteriors and p is the prior. To first order, the logarithm of all items' odds is an inner
     product.
     """
-    items, activity = readers.fit_prior_log_odds(evidence)
+    items, activity = readers.fit_prior(evidence)
     share = expit(items)
     beyond = readers.compute_posterior(evidence) - expit(items + activity[:, None])
     return np.asarray(beyond / np.sqrt(share * (1 - share)), dtype=np.float32)
@@ -217,7 +217,7 @@ class Linkage:
         rounds = select_linkable_rounds(view)
         if len(rounds) > 1:
             return ""
-        split = [part for seen in view.rounds for part in (seen.shuffled_parts or {}).values()]
+        split = [part for seen in view.rounds for part in (seen.shuffled or {}).values()]
         if split and all(component.kind is Payload.REPORTS for component in split):
             return (
                 "The attack links whole uploads, but behind the proxy each number of an upload is "

@@ -14,9 +14,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, MemberScores
 from fedrec_auditor.attacks.parts import profile_fit, reading
-from fedrec_auditor.attacks.parts.reading import read_calibrated_evidence
+from fedrec_auditor.attacks.parts.reading import read_calibrated
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, compute_sender_probs
-from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, compute_posterior, fit_prior_log_odds
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, compute_posterior, fit_prior
 from fedrec_auditor.targets.transcript import View
 
 
@@ -72,13 +72,13 @@ class InteractionMembership:
             by_message = compute_sender_probs(chance, background.known_items[users])
             odds = logit((by_message @ chance)[rows, pairs[:, 1]])
             odds = odds.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-            ratio = odds - fit_prior_log_odds(evidence)[0][pairs[:, 1]]
+            ratio = odds - fit_prior(evidence)[0][pairs[:, 1]]
         else:
-            evidence = read_calibrated_evidence(view, users)
+            evidence = read_calibrated(view, users)
             assert evidence.log_ratio is not None
             ratio = evidence.log_ratio[rows, pairs[:, 1]].astype(np.float64)
         known = background.prior_log_odds
-        odds = fit_prior_log_odds(evidence)[0][pairs[:, 1]] if known is None else known
+        odds = fit_prior(evidence)[0][pairs[:, 1]] if known is None else known
         return MemberScores(values=ratio + odds)
 
 
@@ -153,7 +153,7 @@ class UserMembership:
         A profile is the ratings of one user; members are the users in the training data. Raises
         InputError unless the background has profiles and at least two reference trainings.
         """
-        profiles, included = background.profiles, background.is_in_reference_training
+        profiles, included = background.profiles, background.is_in_training
         if profiles is None or included is None or len(background.reference_views) < 2:
             raise InputError(
                 "Expected profiles, is_included and at least 2 reference_views in background, got "

@@ -135,7 +135,7 @@ def ideal(truth: float, m: int) -> Row:
     def counts(r: int, sides: int) -> OneRunGuesses:
         v = int(right[r - 1])
         return OneRunGuesses(
-            n_canaries=m, n_guesses=sides * r, n_right=sides * v, has_in_and_out_guesses=sides == 2
+            n_canaries=m, n_guesses=sides * r, n_right=sides * v, is_two_sided=sides == 2
         )
 
     def best(method: Callable[..., float], sides: int) -> float:

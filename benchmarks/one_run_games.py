@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import Row
 from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
-from fedrec_auditor.auditor.games.one_run import FIRST_HISTORY_FLAGS_KEY, OneRunSimulator
+from fedrec_auditor.auditor.games.one_run import HAS_FIRST_KEY, OneRunSimulator
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
@@ -57,7 +57,7 @@ def time_game(setting: GameSetup, repeats: int) -> list[Row]:
             before = time.process_time()
             way()
             seconds[name] = min(seconds[name], time.process_time() - before)
-    coins = scores[FIRST_HISTORY_FLAGS_KEY][:, 0] > 0.5
+    coins = scores[HAS_FIRST_KEY][:, 0] > 0.5
     bounds = {
         each.vantage: OneRunScores.build(scores[str(each.vantage)], coins).bound(delta=1e-5).epsilon
         for each in setting.deltas_by_scope

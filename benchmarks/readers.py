@@ -12,10 +12,10 @@ import time
 import numpy as np
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.uploads import find_senders
-from fedrec_auditor.attacks.readers.base import compute_posterior, fit_prior_log_odds
+from fedrec_auditor.attacks.readers.base import compute_posterior, fit_prior
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.reconstruction import flag_top_items
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -39,9 +39,9 @@ def row(name: str, data: Interactions) -> str:
     seconds = time.process_time() - start
     if evidence.log_ratio is None:
         return ""
-    sets = choose_item_sets(compute_posterior(evidence))
+    sets = choose_sets(compute_posterior(evidence))
     truth = data.ratings[users].toarray() != 0
-    scores = np.clip(evidence.log_ratio, -1e9, 1e9) + fit_prior_log_odds(evidence)[0]
+    scores = np.clip(evidence.log_ratio, -1e9, 1e9) + fit_prior(evidence)[0]
     pairs = [np.broadcast_to(np.arange(len(users))[:, None], truth.shape).ravel()]
     area = metrics.get_user_aucs(scores.ravel(), truth.ravel(), pairs[0])
     popular = metrics.compute_set_f1(np.broadcast_to(flag_top_items(truth), truth.shape), truth)

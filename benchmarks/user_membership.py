@@ -85,7 +85,7 @@ def lines(name: str) -> Iterator[str]:
             background = Background(
                 profiles=profiles,
                 reference_views=(*seen[:k], *seen[k + 1 :]),
-                is_in_reference_training=np.delete(included, k, axis=0),
+                is_in_training=np.delete(included, k, axis=0),
             )
             scores.append(told(view, background))
         seconds = time.process_time() - start

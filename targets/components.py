@@ -42,21 +42,19 @@ class Payload(StrEnum):
     BITS = "bits"  # one bit per item, randomized or not
     RATINGS = "ratings"  # one rating per item
     ITEMS = "items"  # a list of item positions in the catalogue, padded with -1
-    ITEM_CODES = "codes"  # a list of codes that stand for items, padded with -1
+    CODES = "codes"  # a list of codes that stand for items, padded with -1
     VECTOR = "vector"  # the sender's own state between rounds, such as a user vector
 
 
 # Kinds of messages that are lists. The order of a list's entries may reveal something.
-LIST_KINDS = (Payload.ITEMS, Payload.ITEM_CODES)
+LIST_KINDS = (Payload.ITEMS, Payload.CODES)
 # Kinds of messages that describe the sender's data, about which each round may reveal more.
 USER_DATA_KINDS = (Payload.REPORTS, Payload.BITS, Payload.RATINGS, *LIST_KINDS)
 # Value that fills the empty places at the end of a list.
 LIST_PADDING = -1
 
 
-def check_list_entries(
-    kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str
-) -> None:
+def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
     """Raises InputError if messages of lists contain invalid entries.
 
     kind: kind of the messages, such as item lists
@@ -156,7 +154,7 @@ class Component(ABC):
         taken = {n: _take_clients(getattr(self, n), clients) for n in self.per_client_fields}
         return replace(self, **taken)  # type: ignore[type-var]
 
-    def drop_first_rows(self, count: int) -> Component:
+    def drop_rows(self, count: int) -> Component:
         """Returns the messages without the first ``count`` rows of each message.
 
         A message then has the shape (shape[0] - count, *shape[1:]).
@@ -361,7 +359,7 @@ class RankOneMessages(Component):
         x = self.user_vectors
         return np.asarray(self.sparse_vectors.T @ x - self.item_vectors @ (x.T @ x))
 
-    def drop_first_rows(self, count: int) -> RankOneMessages:
+    def drop_rows(self, count: int) -> RankOneMessages:
         """Returns the gradients without the rows of the first ``count`` items."""
         corrections = sparse.csr_array(self.sparse_vectors[:, count:])
         return RankOneMessages(self.user_vectors, self.item_vectors[count:], corrections)
@@ -461,7 +459,7 @@ class SparseRows(Component):
             out += np.asarray(pick @ change)
         return out if self.broadcast is None else out + len(self) * self.broadcast.astype(float)
 
-    def drop_first_rows(self, count: int) -> SparseRows:
+    def drop_rows(self, count: int) -> SparseRows:
         """Returns the messages without the first ``count`` rows of each matrix."""
         kept = self.row_ids >= count
         return replace(
@@ -605,12 +603,12 @@ class RandomizedMessages(Component):
             return self.randomizer.randomize_sum(self.clean_messages.sum_all(), self.streams)
         return super(RandomizedMessages, self).sum_all()
 
-    def drop_first_rows(self, count: int) -> Component:
+    def drop_rows(self, count: int) -> Component:
         """Returns the messages without their first ``count`` rows.
 
         The noise of the remaining rows is unchanged.
         """
-        clean = self.clean_messages.drop_first_rows(count)
+        clean = self.clean_messages.drop_rows(count)
         randomize = self.randomizer.skip_entries(count * math.prod(self.shape[1:]))
         return RandomizedMessages(clean, randomize, self.streams)
 
@@ -640,7 +638,7 @@ class Reports(Component):
 
     coordinates: Ints
     is_positive: NDArray[np.bool_]
-    report_magnitude: float
+    magnitude: float
     shape: tuple[int, int] = field()
     clean_messages: Component | None = None
 
@@ -659,16 +657,14 @@ class Reports(Component):
         size = math.prod(self.shape)
         flat = (np.arange(n)[:, None] * size + index).ravel()
         sums = np.bincount(flat, weights=sign.ravel(), minlength=n * size)
-        return np.asarray((sums * (self.report_magnitude / k)).reshape(n, *self.shape))
+        return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.shape))
 
     def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all matrices that ``to_dense`` estimates, shape (items, factors)."""
         size = math.prod(self.shape)
         counts = np.bincount((2 * self.coordinates + self.is_positive).ravel(), minlength=2 * size)
         sums = counts[1::2] - counts[::2]
-        return np.asarray(
-            (sums * (self.report_magnitude / self.coordinates.shape[1])).reshape(self.shape)
-        )
+        return np.asarray((sums * (self.magnitude / self.coordinates.shape[1])).reshape(self.shape))
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes selected rows of each client's matrix, estimated as in ``to_dense`` (n, k, F).
@@ -682,7 +678,7 @@ class Reports(Component):
             client, report = np.nonzero(index // width == row[:, None])
             sign = np.where(self.is_positive[clients[client], report], 1.0, -1.0)
             np.add.at(out[:, k], (client, index[client, report] % width), sign)
-        return np.asarray(out * (self.report_magnitude / index.shape[1]))
+        return np.asarray(out * (self.magnitude / index.shape[1]))
 
     def split_into_reports(self) -> Reports:
         """Returns every report as a separate message: n k messages for n clients with k reports
@@ -691,7 +687,7 @@ class Reports(Component):
         In the result, ``clean_messages`` is None.
         """
         index, positive = self.coordinates.reshape(-1, 1), self.is_positive.reshape(-1, 1)
-        return Reports(index, positive, self.report_magnitude, self.shape)
+        return Reports(index, positive, self.magnitude, self.shape)
 
 
 def _max_abs(values: NDArray[Any]) -> float:

@@ -264,7 +264,7 @@ def _read_file(
         return name
 
     file = open_table(path, {}, column, ID_COLUMN_NAMES[what], "Write a line of names above it.")
-    names = file.read_column_names()
+    names = file.read_names()
     at = names.index(column(names))
     others = {
         place: name.partition(":")[0]

@@ -91,7 +91,7 @@ class DeviceCode(Protocol):
     """
 
     @property
-    def seconds_per_message(self) -> float:
+    def call_seconds(self) -> float:
         """Estimated time in seconds to compute the message of one client; 0 if negligible."""
         ...
 
@@ -193,7 +193,7 @@ class ComponentView(Component):
             return getattr(stored, name)(*of)
 
         def made(name: str, of: Any) -> ComponentView:
-            assert name in ("take", "drop_first_rows")
+            assert name in ("take", "drop_rows")
             return ComponentView(getattr(stored, name)(of))
 
         def largest() -> float:
@@ -281,9 +281,9 @@ class ComponentView(Component):
         """Computes the sum of all clients' messages in float64, in the shape of one message."""
         return np.asarray(self._read("sum_all"))
 
-    def drop_first_rows(self, count: int) -> ComponentView:
+    def drop_rows(self, count: int) -> ComponentView:
         """Returns the messages without the first ``count`` rows of each message."""
-        return self._made("drop_first_rows", count)
+        return self._made("drop_rows", count)
 
 
 def _to_views(components: Mapping[str, Component]) -> Mapping[str, Component]:
@@ -309,7 +309,7 @@ class RoundView:
 
     broadcast: Broadcast | None
     uploads: Uploads | None = None
-    shuffled_parts: Mapping[str, Component] | None = None
+    shuffled: Mapping[str, Component] | None = None
     aggregate: Mapping[str, NDArray[Any]] | None = None
     senders_in_sum: Ints | None = None
     cleartext: Uploads | None = None
@@ -319,8 +319,8 @@ class RoundView:
             linked: Uploads | None = getattr(self, name)
             if linked is not None:
                 object.__setattr__(self, name, Uploads(linked.users, _to_views(linked.components)))
-        if self.shuffled_parts is not None:
-            object.__setattr__(self, "shuffled", _to_views(self.shuffled_parts))
+        if self.shuffled is not None:
+            object.__setattr__(self, "shuffled", _to_views(self.shuffled))
 
     @property
     def is_cleartext(self) -> bool:
@@ -365,7 +365,7 @@ class RoundView:
             self,
             broadcast=parts(self.broadcast),
             uploads=linked(self.uploads),
-            shuffled_parts=parts(self.shuffled_parts),
+            shuffled=parts(self.shuffled),
             aggregate=parts(self.aggregate),
             cleartext=linked(self.cleartext),
         )
@@ -501,7 +501,7 @@ class Transcript:
     max_vantage: Vantage = Vantage.SERVER
 
     @property
-    def has_cleartext_user_data(self) -> bool:
+    def has_clear_data(self) -> bool:
         """Whether clients send user data, such as ratings, in the clear and linked to senders."""
         return any(r.cleartext is not None and bool(_select_data(r.cleartext)) for r in self.rounds)
 

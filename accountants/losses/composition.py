@@ -16,16 +16,10 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from fedrec_auditor.accountants.losses.divergences import find_min_epsilon
-from fedrec_auditor.accountants.losses.pairs import (
-    Array,
-    ArrayPair,
-    AtomicPair,
-    DominatingPair,
-    logsumexp,
-)
+from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, Pair, logsumexp
 
 # Pairs of distributions, each with its number of uses.
-PairCounts = tuple[tuple[DominatingPair, int], ...]
+PairCounts = tuple[tuple[Pair, int], ...]
 # For each pair, the interval of losses that contains all but a negligible mass.
 LossRanges = Sequence[tuple[float, float]]
 # Largest number of points of a grid for one use, and for the window of the sum.
@@ -252,7 +246,7 @@ def _bound_epsilon(uses: PairCounts, delta: float, above: bool) -> float:
 _cached = lru_cache(maxsize=512)(_bound_epsilon)
 
 
-def _bound_single_use(pair: DominatingPair, delta: float, above: bool) -> float:
+def _bound_single_use(pair: Pair, delta: float, above: bool) -> float:
     """Bound on the epsilon of a single use of ``pair``, an upper bound if ``above`` is true,
     computed without a Fourier transform.
 
@@ -363,7 +357,7 @@ def _choose_steps(uses: PairCounts, spans: LossRanges, above: bool) -> tuple[flo
     return (loss / math.ceil(loss / step) if loss >= step else step), max(4.0 * wanted, limit)
 
 
-def _estimate_spread(pair: DominatingPair, low: float, high: float) -> float:
+def _estimate_spread(pair: Pair, low: float, high: float) -> float:
     """An estimate of the standard deviation of the privacy loss of ``pair``, which lies mostly in
     [low, high].
     """
@@ -388,9 +382,7 @@ def _list_points(span: tuple[float, float], step: float) -> NDArray[np.int64]:
     return np.arange(math.floor(span[0] / step) - 1, math.ceil(span[1] / step) + 2)
 
 
-def _split_upwards(
-    pair: DominatingPair, count: int, step: float, points: NDArray[np.int64]
-) -> _Grid:
+def _split_upwards(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
     """Places the privacy loss of one use of ``pair`` on a grid for an upper bound, at the multiples
     ``points`` of ``step``.
 
@@ -409,9 +401,7 @@ def _split_upwards(
     return _Grid(int(points[0]), mass, min(1.0, pair.infinite_mass + math.exp(log_p[-1])), count)
 
 
-def _merge_downwards(
-    pair: DominatingPair, count: int, step: float, points: NDArray[np.int64]
-) -> _Grid:
+def _merge_downwards(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
     """Places the privacy loss of one use of ``pair`` on a grid for a lower bound, around the
     multiples ``points`` of ``step``.
 

@@ -77,8 +77,8 @@ class DivergenceRange(NamedTuple):
 
     lower: float
     upper: float
-    event_prob_p: float
-    event_prob_q: float
+    mass_p: float
+    mass_q: float
 
 
 def bound_log_ratio(p: Mixture, q: Mixture) -> Enclosure:

@@ -28,7 +28,7 @@ from fedrec_auditor.accountants.losses import pure
 Array = NDArray[np.float64]
 
 
-class DominatingPair(Protocol):
+class Pair(Protocol):
     """Protocol of pairs of distributions (P, Q) of outputs under two neighbouring inputs.
 
     A pair is represented by the distribution of its privacy loss ln(P/Q).
@@ -249,7 +249,7 @@ class ReversedPair:
       if every output that is possible under Q is possible under P, as for Poisson samples.
     """
 
-    pair: DominatingPair
+    pair: Pair
     infinite_mass: float = 0.0
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
@@ -375,7 +375,7 @@ class ClonePair:
 
     epsilon: float
     n_users: int
-    has_binary_reports: bool = False
+    binary: bool = False
 
     @property
     def clone_rate(self) -> float:
@@ -386,7 +386,7 @@ class ClonePair:
         a mixture (Q0 and Q1 in the description of the class).
         """
         growth = math.exp(self.epsilon)
-        return 2.0 / (growth + 1.0) if self.has_binary_reports else 1.0 / growth
+        return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth
 
     @property
     def infinite_mass(self) -> float:
@@ -470,7 +470,7 @@ class _SampledPair:
     ``pair`` is the pair of distributions of the mechanism when it is applied.
     """
 
-    pair: DominatingPair
+    pair: Pair
     rate: float
 
     @property
@@ -838,7 +838,7 @@ _DEVIATIONS = 20.0
 _MOST_LOCAL = 500.0
 
 
-def make_gaussian_pair(mu: float) -> DominatingPair:
+def make_gaussian_pair(mu: float) -> Pair:
     """Returns the pair of the unit normal distributions N(``mu``, 1) and N(0, 1).
 
     If ``mu`` is above ``MAX_LOSS``, the returned pair counts every output as revealing the input.
@@ -849,7 +849,7 @@ def make_gaussian_pair(mu: float) -> DominatingPair:
     return GaussianPair(mu) if mu > 0 else _NOTHING
 
 
-def make_dominating_pair(leaf: dp.DpEvent) -> DominatingPair:
+def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
     """Returns a pair of distributions that dominates one use of a mechanism: no two neighbouring
     inputs have a larger divergence.
 
@@ -869,14 +869,12 @@ def make_dominating_pair(leaf: dp.DpEvent) -> DominatingPair:
         return _make_mixture_pair(leaf)
     if isinstance(leaf, dp.PureDpEvent) and math.isfinite(leaf.epsilon):
         return AtomicPair.from_epsilon(leaf.epsilon)
-    if isinstance(leaf, pure.THREE_POINT_LOSS_EVENTS):
+    if isinstance(leaf, pure.THREE_POINT_EVENTS):
         pair = pure.ThreePointLoss.from_event(leaf)
         if math.isinf(pair.max_loss):
-            return AtomicPair.from_atoms((0.0, pair.p_uninformative), infinite=pair.own_output_prob)
+            return AtomicPair.from_atoms((0.0, pair.p_uninformative), infinite=pair.p_own)
         return AtomicPair.from_atoms(
-            (pair.max_loss, pair.own_output_prob),
-            (0.0, pair.p_uninformative),
-            (-pair.max_loss, pair.other_output_prob),
+            (pair.max_loss, pair.p_own), (0.0, pair.p_uninformative), (-pair.max_loss, pair.p_other)
         )
     noise = leaf.noise_multiplier
     if noise * MAX_LOSS < 1.0:
@@ -886,7 +884,7 @@ def make_dominating_pair(leaf: dp.DpEvent) -> DominatingPair:
     return LaplacePair(1.0 / noise)
 
 
-def find_lower_bound_pairs(leaf: dp.DpEvent) -> tuple[DominatingPair, DominatingPair] | None:
+def find_lower_bound_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     """Returns pairs of output distributions that some mechanism with the event ``leaf`` has on two
     neighbouring inputs.
 
@@ -923,7 +921,7 @@ def find_lower_bound_pairs(leaf: dp.DpEvent) -> tuple[DominatingPair, Dominating
         flipped = 1.0 / (1.0 + math.exp(leaf.epsilon))
         return make_shuffled_pairs(flipped, flipped, int(leaf.n_users))
     noises = (dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.MixtureOfGaussiansDpEvent)
-    if not isinstance(inner, (*pure.THREE_POINT_LOSS_EVENTS, *noises)):
+    if not isinstance(inner, (*pure.THREE_POINT_EVENTS, *noises)):
         return None
     rate = get_sampling_rate(leaf)
     if rate == 0:
@@ -945,7 +943,7 @@ def _raise_noise(leaf: dp.DpEvent) -> dp.DpEvent:
     return leaf
 
 
-def _make_replaced_pair(drawn: dp.DpEvent, rate: float) -> DominatingPair:
+def _make_replaced_pair(drawn: dp.DpEvent, rate: float) -> Pair:
     """Dominating pair of noise on a Poisson sample when a record is replaced. For Laplace noise,
     only the pure epsilon is used.
     """
@@ -959,7 +957,7 @@ def _make_replaced_pair(drawn: dp.DpEvent, rate: float) -> DominatingPair:
     return ReplaceOneGaussianPair(1.0 / noise, rate)
 
 
-def _make_mixture_pair(leaf: dp.MixtureOfGaussiansDpEvent) -> DominatingPair:
+def _make_mixture_pair(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
     weights: dict[float, float] = {}
     for shift, chance in zip(leaf.sensitivities, leaf.sampling_probs, strict=True):
         centre = math.inf if shift > 0 and leaf.standard_deviation == 0 else 0.0
@@ -976,16 +974,14 @@ def _make_mixture_pair(leaf: dp.MixtureOfGaussiansDpEvent) -> DominatingPair:
     return GaussianMixturePair(centres, log_weights, revealed)
 
 
-def _flip(p: float, q: float) -> DominatingPair:
+def _flip(p: float, q: float) -> Pair:
     """Pair of the distributions of a bit with P(1) = p and a bit with Q(1) = q."""
     outputs = ((p, q), (1.0 - p, 1.0 - q))
     atoms = [(math.log(a / b), a) for a, b in outputs if a > 0 and b > 0]
     return AtomicPair.from_atoms(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
 
 
-def make_shuffled_pairs(
-    miss: float, false_alarm: float, n_users: int
-) -> tuple[DominatingPair, DominatingPair]:
+def make_shuffled_pairs(miss: float, false_alarm: float, n_users: int) -> tuple[Pair, Pair]:
     """Builds pairs of distributions of the number of ones among ``n_users`` shuffled bits, for two
     inputs of one user.
 

@@ -13,9 +13,9 @@ from fedrec_auditor.accountants.events import dp, leaves
 from fedrec_auditor.accountants.statements import check_delta
 
 # Event classes that ``ThreePointLoss`` supports.
-THREE_POINT_LOSS_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
+THREE_POINT_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
 # Event classes that have a pure epsilon, without any composition.
-PURE_EVENTS = (*THREE_POINT_LOSS_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
+PURE_EVENTS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
 # Different pure epsilons above 0 in ascending order, each with its number of uses.
 EpsilonCounts = tuple[tuple[float, int], ...]
 
@@ -29,12 +29,12 @@ class ThreePointLoss:
     under the first input, likely under the second input, and uninformative.
 
     - ``p_own``: probability, under an input, of the output that this input makes likely.
-    - ``other_output_prob``: probability, under the same input, of the output that the pair's other
+    - ``p_other``: probability, under the same input, of the output that the pair's other
       input makes likely.
 
     The remaining probability is that of the uninformative output. For randomized response, the pair
     is the two output distributions themselves. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q,
-    ``other_output_prob`` is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a
+    ``p_other`` is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a
     comment in the code). The pair also covers a composition in which the change of the data turns
     some bits from 0 to 1 and others from 1 to 0.
     """
@@ -46,51 +46,45 @@ class ThreePointLoss:
     # H(1/a) of the divergence H mirrors this. Composing each direction separately and taking the
     # larger result would not cover a composition of bits flipped in different directions.
 
-    own_output_prob: float
-    other_output_prob: float
+    p_own: float
+    p_other: float
 
     @classmethod
     def from_event(cls, event: dp.DpEvent) -> ThreePointLoss:
         """Builds the dominating pair of a randomized response, a bit flip or a mechanism with only
         a pure epsilon. Raises InputError for any other event.
         """
-        if not isinstance(event, THREE_POINT_LOSS_EVENTS):
-            kinds = " or ".join(kind.__name__ for kind in THREE_POINT_LOSS_EVENTS)
+        if not isinstance(event, THREE_POINT_EVENTS):
+            kinds = " or ".join(kind.__name__ for kind in THREE_POINT_EVENTS)
             raise InputError(f"Expected {kinds}, got {event}. Give an event of such a class.")
         leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)
-            return cls(own_output_prob=1.0 / (1.0 + odds), other_output_prob=odds / (1.0 + odds))
+            return cls(p_own=1.0 / (1.0 + odds), p_other=odds / (1.0 + odds))
         if isinstance(event, dp.RandomizedResponseDpEvent):
             noise, buckets = event.noise_parameter, event.num_buckets
             if buckets == 1:
-                return cls(own_output_prob=0.0, other_output_prob=0.0)
-            return cls(
-                own_output_prob=1.0 - noise + noise / buckets, other_output_prob=noise / buckets
-            )
+                return cls(p_own=0.0, p_other=0.0)
+            return cls(p_own=1.0 - noise + noise / buckets, p_other=noise / buckets)
         p, q = max(event.p, event.q), min(event.p, event.q)
         # The smaller probability is used as it is; the other follows without cancellation.
         if q <= 1.0 - p:
-            return cls(own_output_prob=p, other_output_prob=q)
-        return cls(own_output_prob=1.0 - q, other_output_prob=1.0 - p)
+            return cls(p_own=p, p_other=q)
+        return cls(p_own=1.0 - q, p_other=1.0 - p)
 
     @property
     def max_loss(self) -> float:
         """The largest privacy loss L, which is the pure epsilon of one use; 0 if no output is
         informative.
         """
-        if self.own_output_prob == self.other_output_prob:
+        if self.p_own == self.p_other:
             return 0.0
-        return (
-            math.log(self.own_output_prob) - math.log(self.other_output_prob)
-            if self.other_output_prob > 0
-            else math.inf
-        )
+        return math.log(self.p_own) - math.log(self.p_other) if self.p_other > 0 else math.inf
 
     @property
     def p_uninformative(self) -> float:
         """Probability of an output with privacy loss 0, which is the same under either input."""
-        return max(0.0, 1.0 - self.own_output_prob - self.other_output_prob)
+        return max(0.0, 1.0 - self.p_own - self.p_other)
 
 
 def get_pure_epsilon(leaf: dp.DpEvent) -> float:
@@ -183,7 +177,7 @@ def _explain_leaf(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0)
             return "A part of the mechanism adds no noise: its noise multiplier is 0."
     if isinstance(leaf, (dp.BitFlipDpEvent, dp.RandomizedResponseDpEvent)):
         pair = ThreePointLoss.from_event(leaf)
-        revealed = _reveal_probability(pair.own_output_prob, rate, count)
+        revealed = _reveal_probability(pair.p_own, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (
                 f"With probability {revealed:.4g}, above delta ({delta:g}), the output is possible "

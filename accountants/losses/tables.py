@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.losses.divergences import (
     compute_log_ratios,
     find_worst_event,
 )
-from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, DominatingPair
+from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, Pair
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, Witness
 
 ROUNDING_ERROR = 2.0**-46
@@ -85,7 +85,7 @@ class ProbabilityTable:
     name_input: Callable[[int], str]
     name_output: Callable[[int], str] = str
     n_copies: int = 1
-    n_copy_groups: int = 1
+    n_groups: int = 1
     name_event: Callable[[NDArray[np.intp]], str] | None = None
 
     def compute_bound(self, scope: Scope, delta: float) -> Bound:
@@ -120,8 +120,8 @@ class ProbabilityTable:
         together, all_tried = self._list_joint_outputs()
         if not all_tried:
             raise InputError(
-                "Expected n_copy_groups=1, or 2 inputs and n_copies low enough to try all input pairs, "
-                f"got {len(self.log_probs)} inputs, n_copy_groups={self.n_copy_groups}, "
+                "Expected n_groups=1, or 2 inputs and n_copies low enough to try all input pairs, "
+                f"got {len(self.log_probs)} inputs, n_groups={self.n_groups}, "
                 f"n_copies={self.n_copies}. Set n_copies=1, or use compute_bound for a lower bound."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
@@ -143,11 +143,9 @@ class ProbabilityTable:
 
         If there are only two inputs, they are also exchanged in some groups of the copies.
         """
-        rows, exchanged, all_tried = self.log_probs, [0], self.n_copy_groups == 1
+        rows, exchanged, all_tried = self.log_probs, [0], self.n_groups == 1
         if len(rows) == 2:
-            exchanged, all_tried = list_exchanges(
-                rows[0], rows[1], self.n_copies, self.n_copy_groups
-            )
+            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.n_copies, self.n_groups)
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
@@ -236,7 +234,7 @@ def make_exact_bound(
     )
 
 
-def make_loss_pair(log_p: Array, log_q: Array) -> DominatingPair:
+def make_loss_pair(log_p: Array, log_q: Array) -> Pair:
     """Builds the pair of distributions of one use of a mechanism from the log-probabilities of its
     outputs under two inputs, (outputs,).
 

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.losses.composition import compute_upper_epsilon
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon, find_min_epsilon
 from fedrec_auditor.accountants.losses.pure import (
     PURE_EVENTS,
-    THREE_POINT_LOSS_EVENTS,
+    THREE_POINT_EVENTS,
     ThreePointLoss,
     amplify_epsilon,
     count_epsilons,
@@ -100,7 +100,7 @@ class Optimal(LeafAccountant):
         return compose_pure_epsilons(count_epsilons(uses), delta)
 
 
-_SAMPLES = (*THREE_POINT_LOSS_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
+_SAMPLES = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
 _PLD_READS = (*_SAMPLES, dp.MixtureOfGaussiansDpEvent)
 _PLD_SAMPLED = {
     dp.PoissonSampledDpEvent: _SAMPLES,
@@ -168,11 +168,7 @@ class Pld(LeafAccountant):
             once = count == 1 or revealing == 1.0
             all_revealed = revealing if once else -math.expm1(count * math.log1p(-revealing))
             epsilon = 0.0 if all_revealed <= delta else math.inf
-        elif (
-            len(uses) == 1
-            and isinstance(leaf, THREE_POINT_LOSS_EVENTS)
-            and count <= _MOST_RESPONSES
-        ):
+        elif len(uses) == 1 and isinstance(leaf, THREE_POINT_EVENTS) and count <= _MOST_RESPONSES:
             epsilon = _response_epsilon(leaf, count, delta)
         elif all(isinstance(leaf, dp.GaussianDpEvent) for leaf, _ in uses):
             epsilon = _gaussian_epsilon(_joint_mu(uses), delta)
@@ -197,10 +193,10 @@ def _revealing_probability(leaf: dp.DpEvent) -> float:
     """
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return get_sampling_rate(leaf) * _revealing_probability(leaf.event)
-    if not isinstance(leaf, THREE_POINT_LOSS_EVENTS):
+    if not isinstance(leaf, THREE_POINT_EVENTS):
         return 0.0
     pair = ThreePointLoss.from_event(leaf)
-    return pair.own_output_prob if math.isinf(pair.max_loss) else 0.0
+    return pair.p_own if math.isinf(pair.max_loss) else 0.0
 
 
 def _joint_mu(gaussians: list[tuple[dp.DpEvent, int]]) -> float:
@@ -235,8 +231,8 @@ def _response_epsilon(leaf: dp.DpEvent, count: int, delta: float) -> float:
     # Log-factorials have a relative error of 1e-16, and so have the masses; delta is reduced by it.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
     return find_min_epsilon(
-        scipy.stats.binom.logpmf(truthful, count, pair.own_output_prob),
-        scipy.stats.binom.logpmf(truthful, count, pair.other_output_prob),
+        scipy.stats.binom.logpmf(truthful, count, pair.p_own),
+        scipy.stats.binom.logpmf(truthful, count, pair.p_other),
         delta * (1.0 - lost),
     )
 
@@ -255,7 +251,7 @@ def _compose_on_grid(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
             _compose_on_grid(rest, delta) if rest else 0.0
         )
     gaussians = [(leaf, n) for leaf, n in uses if isinstance(leaf, dp.GaussianDpEvent)]
-    pairs: list[tuple[loss_pairs.DominatingPair, int]] = []
+    pairs: list[tuple[loss_pairs.Pair, int]] = []
     if gaussians:
         pairs.append((loss_pairs.make_gaussian_pair(_joint_mu(gaussians)), 1))
     others = [(leaf, n) for leaf, n in uses if not isinstance(leaf, dp.GaussianDpEvent)]
@@ -299,12 +295,7 @@ class Rdp(LeafAccountant):
 
     reference = "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"
     name = "the Rényi accountant"
-    supported_events = (
-        *THREE_POINT_LOSS_EVENTS,
-        dp.LaplaceDpEvent,
-        dp.GaussianDpEvent,
-        dp.ZCDpEvent,
-    )
+    supported_events = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
 
     def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the smallest epsilon at ``delta`` to which the summed Rényi divergence of any
@@ -318,7 +309,7 @@ class Rdp(LeafAccountant):
 
 def _renyi_curve(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi divergences of one use at ``orders``, (orders,), for the worst pair of inputs."""
-    if isinstance(leaf, THREE_POINT_LOSS_EVENTS):
+    if isinstance(leaf, THREE_POINT_EVENTS):
         return _three_point_curve(ThreePointLoss.from_event(leaf), orders)
     if isinstance(leaf, dp.GaussianDpEvent):
         return _gaussian_curve(leaf.noise_multiplier, orders)
@@ -360,7 +351,7 @@ def _three_point_curve(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDA
         return np.zeros(len(orders))
     if math.isinf(pair.max_loss):
         return np.full(len(orders), np.inf)
-    log_likely, log_unlikely = math.log(pair.own_output_prob), math.log(pair.other_output_prob)
+    log_likely, log_unlikely = math.log(pair.p_own), math.log(pair.p_other)
     log_rest = math.log(pair.p_uninformative) if pair.p_uninformative > 0 else -math.inf
     terms = np.stack(
         [
@@ -431,7 +422,7 @@ class Shuffle(LeafAccountant):
         return min(local, compute_upper_epsilon(pairs, delta))
 
 
-def _make_shuffle_pair(epsilon: float, n_users: int, binary: bool) -> loss_pairs.DominatingPair:
+def _make_shuffle_pair(epsilon: float, n_users: int, binary: bool) -> loss_pairs.Pair:
     """Dominating pair of distributions of one shuffle; the report of a single user is not
     shuffled.
     """

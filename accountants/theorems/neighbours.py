@@ -216,7 +216,7 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
         mu = min(mu, loss_pairs.MAX_LOSS)  # more noise reveals less
     if not known:
         return _gaussian_epsilon(mu, delta)
-    noisy: list[tuple[loss_pairs.DominatingPair, int]] = (
+    noisy: list[tuple[loss_pairs.Pair, int]] = (
         [(loss_pairs.make_gaussian_pair(mu), 1)] if mu > 0 else []
     )
     orders = {tuple(noisy + [(pairs[way], n) for pairs, n in known]) for way in (0, 1)}

@@ -153,7 +153,7 @@ class GramBlocks:
 
 # Inputs of classifiers: tables of all uploads of each user, computed in several ways.
 #
-# An ``ClassifierInputTable`` is a table with one row per sender. It is computed at its first use,
+# An ``InputTable`` is a table with one row per sender. It is computed at its first use,
 # and only the inner products of its rows stay in memory, because its columns may take a gibibyte.
 
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
@@ -190,7 +190,7 @@ def get_max_entries_and_rows(users: int) -> tuple[int, int]:
     return MAX_TABLE_SIZE // 8, MAX_TABLE_ROWS // 12
 
 
-class ClassifierInputTable:
+class InputTable:
     """A table computed from uploads, one row per user, which attribute classifiers take as input.
 
     users: index of the user of each row, ascending (n,)
@@ -263,7 +263,7 @@ class ClassifierInputTable:
             yield from _standardise(part, read(part, self.users), scaled=self._scaled)
 
     @cached_property
-    def unusable_reason(self) -> str:
+    def defect(self) -> str:
         """Reason why this input table is unusable; an empty string if it is usable."""
         if not np.isfinite(self.inner_products.gram_matrix).all():
             return "the messages contain numbers that are not finite."
@@ -284,9 +284,7 @@ class JointTable:
     inner_products: InnerProducts
 
     @classmethod
-    def combine(
-        cls, inputs: Mapping[str, ClassifierInputTable], weights: Mapping[str, float]
-    ) -> Self:
+    def combine(cls, inputs: Mapping[str, InputTable], weights: Mapping[str, float]) -> Self:
         """Combines input tables by weights: each table's sum of squares is scaled to its weight.
 
         inputs: input tables by name, all of the same users
@@ -315,7 +313,7 @@ class ViewWithInputs(View):
         better without uploads
     """
 
-    inputs: Mapping[str, ClassifierInputTable]
+    inputs: Mapping[str, InputTable]
     has_mandatory_input: bool = False
 
     def with_only_input(self, name: str) -> ViewWithInputs:
@@ -324,7 +322,7 @@ class ViewWithInputs(View):
         """
         return replace(self.with_inputs({name: self.inputs[name]}), has_mandatory_input=True)
 
-    def with_inputs(self, inputs: Mapping[str, ClassifierInputTable]) -> ViewWithInputs:
+    def with_inputs(self, inputs: Mapping[str, InputTable]) -> ViewWithInputs:
         """Returns a copy of the view with ``inputs`` (tables by name) instead of its own tables."""
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
@@ -379,34 +377,30 @@ def add_input_tables(view: View) -> ViewWithInputs:
     # summary of changed rows and columns, instead of .65 with all numbers.
     if isinstance(view, ViewWithInputs):
         return view
-    inputs: dict[str, ClassifierInputTable] = {}
+    inputs: dict[str, InputTable] = {}
     if sent := uploads.list_linked_components(view):
         parts = _list_parts(view)
         widest = sum(_size(view, name) for name in sent)
         users = _choose_users(view, max(widest, sum(width for width, _ in parts)))
-        inputs[SUMMARY] = ClassifierInputTable(users, parts)
+        inputs[SUMMARY] = InputTable(users, parts)
         if changes := uploads.read_model_messages(view):
             raw: list[_Part] = [(_size(view, n), partial(_write_mean, view, n)) for n in changes]
-            inputs[RAW] = ClassifierInputTable(users, raw, scaled=False)
+            inputs[RAW] = InputTable(users, raw, scaled=False)
             norms: list[_Part] = [
                 (rounds[0].component.shape[0], partial(_write_norms, view, name))
                 for name, rounds in changes.items()
                 if len(rounds[0].component.shape) == 2
             ]
             if norms:
-                inputs[NORMS] = ClassifierInputTable(users, norms)
+                inputs[NORMS] = InputTable(users, norms)
         for name, part in _infer_parts(view, users):
-            inputs[name] = ClassifierInputTable(users, [part], scaled=name != ITEMS)
+            inputs[name] = InputTable(users, [part], scaled=name != ITEMS)
         for name in (SUMMARY, ITEMS):
             for count in _DIRECTIONS if name in inputs else ():
-                table = ClassifierInputTable(
-                    users, [(count, partial(_project, inputs[name]))], scaled=False
-                )
+                table = InputTable(users, [(count, partial(_project, inputs[name]))], scaled=False)
                 inputs[f"{count} leading directions, {name}"] = table
         for group in view.group_names if len(view.group_names) > 1 else ():
-            inputs[f"{group} only"] = ClassifierInputTable(
-                users, _list_parts(view.keep_part_group(group))
-            )
+            inputs[f"{group} only"] = InputTable(users, _list_parts(view.keep_part_group(group)))
     return ViewWithInputs(
         vantage=view.vantage,
         public=view.public,
@@ -418,7 +412,7 @@ def add_input_tables(view: View) -> ViewWithInputs:
 
 def make_input_table(
     data: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]
-) -> ClassifierInputTable:
+) -> InputTable:
     """Makes a classifier's input table from data about users that do not come from uploads.
 
     data: the data, such as profiles, one row per user (n_users, d); sparse data are read as 1 for
@@ -437,9 +431,7 @@ def make_input_table(
 
     width = data.shape[1]
     starts = range(0, width, _TOGETHER)
-    return ClassifierInputTable(
-        users, [(min(_TOGETHER, width - at), partial(write, at)) for at in starts]
-    )
+    return InputTable(users, [(min(_TOGETHER, width - at), partial(write, at)) for at in starts])
 
 
 def _size(view: View, name: str) -> int:
@@ -467,10 +459,7 @@ def _list_parts(view: View) -> list[_Part]:
     """Returns the parts of the summary table: widths, and functions that write the columns."""
     patterns = uploads.find_changed_rows(view)
     if patterns:
-        return [
-            (part.is_row_column_changed.shape[1], partial(_flag_rows, part))
-            for part in patterns.values()
-        ]
+        return [(part.is_changed.shape[1], partial(_flag_rows, part)) for part in patterns.values()]
     readable = not RankOneGradientsReader().refusal(view)
     table = uploads.find_item_table_name(view, (Payload.GRADIENT,)) if readable else None
     return [
@@ -499,7 +488,7 @@ def _flag_rows(moves: uploads.ChangedRows, out: Floats32, users: NDArray[Any]) -
     """Writes into ``out`` which rows and columns each user changed; returns the written rows."""
     mine = np.isin(moves.users, users)
     places = np.searchsorted(users, moves.users[mine])
-    out[places] = moves.is_row_column_changed[mine]
+    out[places] = moves.is_changed[mine]
     return places
 
 
@@ -552,7 +541,7 @@ def _write_vectors(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np
     return np.arange(len(users))
 
 
-def _project(source: ClassifierInputTable, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
+def _project(source: InputTable, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes each user's position along the leading directions of ``source`` into ``out``."""
     out[:] = source.inner_products.get_singular_vectors(out.shape[1])
     return np.arange(len(users))

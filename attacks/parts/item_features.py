@@ -60,7 +60,7 @@ class ItemMarks:
     mark_positions: NDArray[np.intp] | None
     unmarked_message_values: NDArray[Any]
     weights_by_message_half: tuple[Floats32, Floats32]
-    minhash_signatures: NDArray[Any] | None
+    signatures: NDArray[Any] | None
 
     @classmethod
     def fit(
@@ -121,12 +121,10 @@ class ItemMarks:
         The signature of an item is the message of a device whose only item it is. The result is
         None if there are no signatures.
         """
-        if self.minhash_signatures is None:
+        if self.signatures is None:
             return None
-        count = np.zeros((len(messages), len(self.minhash_signatures)), np.float32)
-        for sent_column, signature_column in zip(
-            messages.T, self.minhash_signatures.T, strict=True
-        ):
+        count = np.zeros((len(messages), len(self.signatures)), np.float32)
+        for sent_column, signature_column in zip(messages.T, self.signatures.T, strict=True):
             count += sent_column[:, None] == signature_column
         return count
 

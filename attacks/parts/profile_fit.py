@@ -15,7 +15,7 @@ from scipy import linalg, sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.shadow_reader import draw_histories, run_on_accepted_histories
+from fedrec_auditor.attacks.parts.shadow_reader import draw_histories, run_on_accepted
 from fedrec_auditor.targets.transcript import Component, Payload, RoundView, View
 
 # Fit of models to whole profiles, which reveals whether a known user was in the training.
@@ -155,7 +155,7 @@ def can_infer_participation(view: View, n_profiles: int = 1) -> bool:
     public = view.public
     if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
         return False
-    seconds = n_profiles * public.device_code.seconds_per_message
+    seconds = n_profiles * public.device_code.call_seconds
     if n_profiles > MAX_PROFILES or seconds > MAX_EMULATION_SECONDS:
         return False
     if _MEMO not in view.cache:
@@ -177,7 +177,7 @@ def _is_exact(view: View) -> bool:
         return [_emulate(view, place, histories, seed) for seed in (1, 2)]
 
     try:
-        taken, (one, two), _ = run_on_accepted_histories(met, twice, 1)
+        taken, (one, two), _ = run_on_accepted(met, twice, 1)
     except InputError:
         return False
     every = np.arange(len(taken))
@@ -250,7 +250,7 @@ def _unexplained_share(columns: Floats, step: Floats, shares: Floats) -> float:
 def _iter_rounds(view: View) -> Iterator[int]:
     """Yields indices of rounds of which an adversary sees the sum of messages or the next model."""
     for place, seen in enumerate(view.rounds):
-        if seen.shuffled_parts or seen.aggregate or (seen.broadcast and view.rounds[place + 1 :]):
+        if seen.shuffled or seen.aggregate or (seen.broadcast and view.rounds[place + 1 :]):
             yield place
 
 
@@ -273,10 +273,8 @@ def _find_steps(
     from weight decay, and its previous change, from momentum).
     """
     seen, steps = view.rounds[place], {}
-    if seen.shuffled_parts or seen.aggregate:
-        sums = seen.aggregate or {
-            n: part.sum_all() for n, part in (seen.shuffled_parts or {}).items()
-        }
+    if seen.shuffled or seen.aggregate:
+        sums = seen.aggregate or {n: part.sum_all() for n, part in (seen.shuffled or {}).items()}
         return {
             name: (np.asarray(sums[name], np.float64), ())
             for name, part in sent.items()

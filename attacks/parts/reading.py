@@ -22,7 +22,7 @@ from fedrec_auditor.attacks import readers as family
 from fedrec_auditor.attacks.parts import shadow_reader, uploads
 from fedrec_auditor.attacks.parts.shadow_reader import MIN_SHADOWS, FixedReaders, ShadowReader
 from fedrec_auditor.attacks.readers import base
-from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, fit_prior_log_odds
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, fit_prior
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import USER_DATA_KINDS, View
 
@@ -150,7 +150,7 @@ Numbers = NDArray[np.floating[Any]]
 Floats = NDArray[np.float64]
 
 
-class RatioCalibration(NamedTuple):
+class Calibration(NamedTuple):
     """Factors that weaken evidence (log-likelihood ratios of interactions) that is overconfident.
 
     A log-likelihood ratio r becomes ratio_factor r / (1 + saturation |r|).
@@ -162,26 +162,22 @@ class RatioCalibration(NamedTuple):
         1 / saturation nats; 0 for no limit
     """
 
-    log_ratio_factor: float
+    ratio_factor: float
     activity_log_odds_factor: float
-    ratio_saturation: float
+    saturation: float
 
     def calibrate_ratios(self, ratio: Numbers) -> Numbers:
         """Returns log-likelihood ratios r as ratio_factor r / (1 + saturation |r|), same shape."""
-        return np.asarray(
-            self.log_ratio_factor * ratio / (1 + self.ratio_saturation * np.abs(ratio))
-        )
+        return np.asarray(self.ratio_factor * ratio / (1 + self.saturation * np.abs(ratio)))
 
 
 # Factors that leave evidence unchanged.
-IDENTITY_CALIBRATION = RatioCalibration(1.0, 1.0, 0.0)
-_NOTHING = RatioCalibration(0.0, 0.0, 0.0)
-_DISPUTED = RatioCalibration(
-    1.0, 1.0, _BENDS[1]
-)  # in case evidence on a few users is wrong but strong
+IDENTITY_CALIBRATION = Calibration(1.0, 1.0, 0.0)
+_NOTHING = Calibration(0.0, 0.0, 0.0)
+_DISPUTED = Calibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
 
 
-def read_calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
+def read_calibrated(view: View, users: NDArray[np.int64]) -> Evidence:
     """Returns the log-likelihood ratios of users' interactions, weakened where overconfident.
 
     view: messages and public parameters that the adversary sees
@@ -204,7 +200,7 @@ def calibrate(
     evidence: Evidence,
     item_odds: Floats,
     notify: Callable[[str], None] | None = None,
-    shadow_factors: RatioCalibration | None = None,
+    shadow_factors: Calibration | None = None,
 ) -> Evidence:
     """Weakens overconfident log-likelihood ratios, so that they agree with items' known popularity.
 
@@ -217,7 +213,7 @@ def calibrate(
 
     1. ``shadow_factors`` multiply the ratios. If the known popularity is clearly likelier under
        the ratios without these factors, large ratios are limited instead
-       (``RatioCalibration.ratio_saturation``).
+       (``Calibration.saturation``).
     2. If the known popularity is clearly likelier under ratios of 0 than under those of step 1, the
        original ratios are multiplied instead by the factor from 0 to 1 under which it is likeliest.
 
@@ -230,7 +226,7 @@ def calibrate(
     some = counts.any(axis=1)
     counts, odds = counts[some], item_odds[known[some], None]
 
-    def loss(scales: RatioCalibration) -> float:
+    def loss(scales: Calibration) -> float:
         return -_log_likelihood(counts, odds, scales.calibrate_ratios(stated))
 
     best, note = IDENTITY_CALIBRATION, ""
@@ -241,18 +237,16 @@ def calibrate(
     if loss(best) > loss(_NOTHING) + _CLEAR:
         note = "The attack weighs messages by how well they agree with the popularity of items."
         fit = minimize_scalar(
-            lambda scale: loss(RatioCalibration(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
+            lambda scale: loss(Calibration(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
         )
-        best = RatioCalibration(float(fit.x), float(fit.x), 0.0)
+        best = Calibration(float(fit.x), float(fit.x), 0.0)
         best = best if loss(best) < loss(_NOTHING) else _NOTHING
     if note and notify is not None:
         notify(note)
     return _scale(evidence, best)
 
 
-def fit_calibration(
-    evidence: Evidence, histories: NDArray[np.bool_], items: Floats
-) -> RatioCalibration:
+def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Calibration:
     """Fits the factors from 0 to 1 with which evidence makes users' known histories most likely.
 
     evidence: log-likelihood ratios of interactions of n users and M items
@@ -269,7 +263,7 @@ def fit_calibration(
     finite = np.isfinite(evidence.log_ratio)
     ratio = np.where(finite, evidence.log_ratio, 0).astype(np.float64)
     ratio = ratio.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    activity = np.where(finite, fit_prior_log_odds(evidence, items)[1][:, None], 0)
+    activity = np.where(finite, fit_prior(evidence, items)[1][:, None], 0)
 
     def slopes(bent: Floats, weights: Floats) -> Floats:
         wrong = histories - expit(items + weights[0] * bent + weights[1] * activity)
@@ -286,13 +280,13 @@ def fit_calibration(
         return IDENTITY_CALIBRATION
     fits = []
     for bend in _BENDS:
-        bent = (RatioCalibration(1.0, 1.0, bend).calibrate_ratios(ratio),)
+        bent = (Calibration(1.0, 1.0, bend).calibrate_ratios(ratio),)
         fit = minimize(loss, np.ones(2), bent, "L-BFGS-B", jac=True, bounds=[(0, 1), (0, 1)])
-        fits.append((float(fit.fun), RatioCalibration(float(fit.x[0]), float(fit.x[1]), bend)))
+        fits.append((float(fit.fun), Calibration(float(fit.x[0]), float(fit.x[1]), bend)))
     return min(fits, key=lambda fit: fit[0])[1]
 
 
-def _fit_to_shadows(view: View, evidence: Evidence) -> RatioCalibration:
+def _fit_to_shadows(view: View, evidence: Evidence) -> Calibration:
     """Returns the factors by which messages of simulated users weaken log-likelihood ratios.
 
     All factors are 1 without the devices' code, if that code is too slow or refuses the simulated
@@ -306,17 +300,15 @@ def _fit_to_shadows(view: View, evidence: Evidence) -> RatioCalibration:
     read = uploads.select_rounds(view, uploads.list_linked_components(view)[0])
     odds, rng = uploads.get_item_log_odds(view), np.random.default_rng(0)
     of_data = all(part.kind in USER_DATA_KINDS for _, _, part in read)
-    rounds = (
-        [seen for seen, _, _ in read] if of_data else shadow_reader.choose_compared_rounds(view)
-    )
-    if MIN_SHADOWS * len(rounds) * client.seconds_per_message > shadow_reader.MAX_SHADOW_SECONDS:
+    rounds = [seen for seen, _, _ in read] if of_data else shadow_reader.choose_rounds(view)
+    if MIN_SHADOWS * len(rounds) * client.call_seconds > shadow_reader.MAX_SHADOW_SECONDS:
         return IDENTITY_CALIBRATION
-    items = fit_prior_log_odds(evidence)[0] if odds is None else odds
+    items = fit_prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1))).astype(np.float32)
     drawn = shadow_reader.draw_similar_histories(MIN_SHADOWS, chance, client.n_items_range, rng)
     known = FixedReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
-        taken, sent, _ = shadow_reader.run_on_accepted_histories(
+        taken, sent, _ = shadow_reader.run_on_accepted(
             drawn, lambda some: [client(drawn[some], s.broadcast, rng).components for s in rounds]
         )
     except InputError as error:
@@ -328,7 +320,7 @@ def _fit_to_shadows(view: View, evidence: Evidence) -> RatioCalibration:
     return fit_calibration(shadows, drawn[taken], items)
 
 
-def _scale(evidence: Evidence, by: RatioCalibration) -> Evidence:
+def _scale(evidence: Evidence, by: Calibration) -> Evidence:
     """Multiplies evidence by the factors ``by``: log-likelihood ratios, and terms of activity.
 
     Infinite ratios stay unchanged.
@@ -337,7 +329,7 @@ def _scale(evidence: Evidence, by: RatioCalibration) -> Evidence:
         return evidence
     ratio = evidence.log_ratio
     assert ratio is not None
-    items, activity = fit_prior_log_odds(evidence)
+    items, activity = fit_prior(evidence)
     finite = np.isfinite(ratio)
     weaker = by.calibrate_ratios(np.where(finite, ratio, 0))
     ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)

@@ -496,9 +496,7 @@ def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
     return abs(float((evidence * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
 
 
-def check_items_support_order(
-    evidence: Floats, truth: csr_array, order: Ints
-) -> tuple[bool, float]:
+def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
     """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
     evidence: for n users and R rows, score of an interaction of the user with the row's item (n, R)

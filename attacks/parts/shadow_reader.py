@@ -95,7 +95,7 @@ class ShadowReader:
         """Returns log-likelihood ratios of the interactions of ``users`` (ascending indices).
 
         A ratio compares an interaction with none. Raises InputError if the devices' code fails at
-        too many simulated histories (``run_on_accepted_histories``).
+        too many simulated histories (``run_on_accepted``).
         """
         if _MEMO not in view.cache:
             view.cache[_MEMO] = _learn_rule(view, self.readers)
@@ -117,26 +117,24 @@ def _learn_rule(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, 
     """
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.device_code
     assert client is not None, "refused"
-    rounds = choose_compared_rounds(view)
+    rounds = choose_rounds(view)
     known = FixedReaders(readers, replace(view, rounds=tuple(rounds)))
     sizes = client.n_items_range
     if readers:
         drawn = draw_histories(MIN_SHADOWS, n_items, sizes, rng)
-        taken, sent, _ = run_on_accepted_histories(
+        taken, sent, _ = run_on_accepted(
             drawn, lambda n: [client(drawn[n], each.broadcast, rng).components for each in rounds]
         )
-        ratio = known.read_shadow_log_ratios(sent, len(taken))
+        ratio = known.read_shadow_ratios(sent, len(taken))
         if roc_auc_score(drawn[taken].ravel(), ratio.ravel()) > _EXACT:
             return None, ""
-    messages = 2 * len(rounds) * max(1e-9, client.seconds_per_message)
+    messages = 2 * len(rounds) * max(1e-9, client.call_seconds)
     max_shadows = min(MAX_SHADOWS, _HISTORIES // n_items, MAX_SHADOW_ENTRIES // _message_size(view))
     count = int(np.clip(MAX_SHADOW_SECONDS / messages, MIN_SHADOWS, max(MIN_SHADOWS, max_shadows)))
     alone = _send_one_item(view, rounds, rng)
     every = np.ones(count, np.bool_)
     drawn = draw_histories(count, n_items, sizes, rng)
-    _, first, _ = run_on_accepted_histories(
-        drawn, lambda n: _Rule.fit(known, drawn[n], every[n], alone, rng)
-    )
+    _, first, _ = run_on_accepted(drawn, lambda n: _Rule.fit(known, drawn[n], every[n], alone, rng))
     among = np.sort(rng.permutation(uploads.find_senders(view))[:_USERS]).astype(np.int64)
     chance = base.compute_posterior(Evidence(users=among, log_ratio=first.infer(among)))
     like = rng.permutation(count) < count // 2
@@ -144,13 +142,13 @@ def _learn_rule(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, 
     mixed[like] = draw_similar_histories(count // 2, chance, sizes, rng)
     mixed[~like] = draw_histories(count - count // 2, n_items, sizes, rng)
     by = like if readers else every
-    _, second, left_out = run_on_accepted_histories(
+    _, second, left_out = run_on_accepted(
         mixed, lambda n: _Rule.fit(known, mixed[n], by[n], alone, rng)
     )
     return second, left_out
 
 
-def run_on_accepted_histories(
+def run_on_accepted(
     histories: Bits, function: Callable[[Index], _Result], min_accepted: int = MIN_SHADOWS // 2
 ) -> tuple[Index, _Result, str]:
     """Calls ``function`` with the simulated users whose histories the devices' code accepts.
@@ -194,11 +192,7 @@ def _send_one_item(
     logs = [each.uploads for each in rounds if each.uploads is not None]
     signed = any(map(item_features.may_be_minhash, logs[-1].components.values()))
     large = n_items * max(n_items / _SINGLE, numbers / MAX_SHADOW_ENTRIES) > 1
-    if (
-        not signed
-        or large
-        or n_items * len(rounds) * client.seconds_per_message > MAX_SHADOW_SECONDS
-    ):
+    if not signed or large or n_items * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:
         return list(nothing)
     single, every = np.eye(n_items, dtype=np.bool_), np.arange(n_items)
     alone: list[OneItemMessages] = []
@@ -216,7 +210,7 @@ def _send_one_item(
 
 def _message_size(view: View) -> int:
     """Returns the number of entries of one user's message in the last of the rounds to read."""
-    last = choose_compared_rounds(view)[-1].uploads
+    last = choose_rounds(view)[-1].uploads
     assert last is not None, "chosen"
     return sum(max(1, int(np.prod(part.shape))) for part in last.components.values())
 
@@ -271,9 +265,7 @@ class FixedReaders:
         """
         return self._clip_ratio(pool_evidence(self.readers, self.view, users))
 
-    def read_shadow_log_ratios(
-        self, sent: Sequence[Mapping[str, Component]], count: int
-    ) -> Numbers:
+    def read_shadow_ratios(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
         """Returns log-likelihood ratios (count, M) of the interactions of simulated users.
 
         sent: messages of the simulated users in each round, by component name
@@ -352,7 +344,7 @@ class _Rule:
             for round_view, one in zip(rounds, singles, strict=True)
         ]
         numbers = [x for _, x, _ in made]
-        ratio = readers.read_shadow_log_ratios([sent for _, _, sent in made], len(held_out))
+        ratio = readers.read_shadow_ratios([sent for _, _, sent in made], len(held_out))
         ratio = ratio[np.searchsorted(held_out, tried[:, 0]), tried[:, 1]]
         rule = HistGradientBoostingClassifier(
             max_iter=60,
@@ -571,7 +563,7 @@ def _featurize(
         yield some, ItemFeatures.from_messages(part, broadcast, n_items, listing)
 
 
-def choose_compared_rounds(view: View) -> list[RoundView]:
+def choose_rounds(view: View) -> list[RoundView]:
     """Returns the rounds whose messages are compared with those of simulated users.
 
     The rounds are among the first and the last ones in the adversary's view (``select_rounds``),
@@ -580,7 +572,7 @@ def choose_compared_rounds(view: View) -> list[RoundView]:
     """
     client = view.public.device_code
     assert client is not None, "refused"
-    is_slow = 2 * _ROUNDS * MIN_SHADOWS * client.seconds_per_message > MAX_SHADOW_SECONDS
+    is_slow = 2 * _ROUNDS * MIN_SHADOWS * client.call_seconds > MAX_SHADOW_SECONDS
     max_rounds, name = _SLOW_ROUNDS if is_slow else _ROUNDS, uploads.list_linked_components(view)[0]
     rounds = [seen for seen, _, _ in uploads.select_rounds(view, name, max_rounds)][-max_rounds:]
     forms = [seen.uploads and seen.uploads.components.keys() for seen in rounds]

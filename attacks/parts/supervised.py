@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.inputs import (
-    ClassifierInputTable,
-    GramBlocks,
-    JointTable,
-    add_input_tables,
-)
+from fedrec_auditor.attacks.parts.inputs import GramBlocks, InputTable, JointTable, add_input_tables
 from fedrec_auditor.targets.transcript import View
 
 
@@ -80,7 +75,7 @@ def get_macro_auc(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDAr
     return np.asarray(((sums - k * (k + 1) / 2) / (k * (n - k))).mean(axis=-1))
 
 
-def get_aucs_and_influences(
+def get_auc_influences(
     codes: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[tuple[float, NDArray[np.float64]]]:
     """Returns for each class its area under the ROC curve, and each user's influence on it (n,).
@@ -151,7 +146,7 @@ class AttributeProblem:
     would have little weight among thousands of columns of uploads.
     """
 
-    table: ClassifierInputTable | JointTable | None
+    table: InputTable | JointTable | None
     known_users: NDArray[np.int64]
     unknown_users: NDArray[np.int64]
     class_codes: NDArray[np.int64]
@@ -333,7 +328,7 @@ class SupervisedAttack(ABC):
         seed: seed of the classifier's random choices
         """
 
-    def prepare_columns(self, table: ClassifierInputTable) -> object:
+    def prepare_columns(self, table: InputTable) -> object:
         """Returns the data that ``guess`` needs from an input table's columns; None by default.
 
         The data are computed once for all tasks on the same input table.
@@ -364,7 +359,7 @@ class SupervisedAttack(ABC):
         """
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
         whole = add_input_tables(view)
-        inputs = {n: read for n, read in whole.inputs.items() if not read.unusable_reason}
+        inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
         problems = [self._make_problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, GuessedLabels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
@@ -383,7 +378,7 @@ class SupervisedAttack(ABC):
         return tuple(labels[place] for place in range(len(backgrounds)))
 
     def _make_problem(
-        self, view: View, inputs: dict[str, ClassifierInputTable], background: Background
+        self, view: View, inputs: dict[str, InputTable], background: Background
     ) -> tuple[str, AttributeProblem]:
         """Returns the name of the input table with the best accuracy, and the task to solve.
 

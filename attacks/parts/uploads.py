@@ -163,7 +163,7 @@ def find_senders(view: View) -> NDArray[np.integer[Any]]:
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
 
-def find_attackable_users(view: View) -> NDArray[np.integer[Any]]:
+def find_subjects(view: View) -> NDArray[np.integer[Any]]:
     """Returns the indices of the users about whom an attack can infer something.
 
     If the adversary's view links messages to users, these are the senders. Otherwise they are the
@@ -238,13 +238,11 @@ def assign_pseudonyms(view: View) -> View | None:
     rounds: list[RoundView] = []
     count = 0
     for seen in reversed(view.rounds if view.public.n_silos is None else ()):
-        if seen.shuffled_parts and all(
-            p.kind is not Payload.REPORTS for p in seen.shuffled_parts.values()
-        ):
-            size = len(next(iter(seen.shuffled_parts.values())))
+        if seen.shuffled and all(p.kind is not Payload.REPORTS for p in seen.shuffled.values()):
+            size = len(next(iter(seen.shuffled.values())))
             if rounds and count + size > view.public.n_users:
                 break
-            uploads = Uploads(np.arange(count, count + size), seen.shuffled_parts)
+            uploads = Uploads(np.arange(count, count + size), seen.shuffled)
             rounds.append(RoundView(broadcast=seen.broadcast, uploads=uploads))
             count += size
     if not rounds:
@@ -530,7 +528,7 @@ def iter_table_changes(
         table = find_item_table(seen.broadcast or {}, items)
         if table is None or (only is not None and seen is not only):
             continue
-        if seen.uploads is None and seen.shuffled_parts is None and seen.aggregate is None:
+        if seen.uploads is None and seen.shuffled is None and seen.aggregate is None:
             following = view.rounds[number + 1 : number + 2]
             after = find_item_table(following[0].broadcast or {}, items) if following else None
             if after is not None and after.shape == table.shape:
@@ -549,7 +547,7 @@ def _list_changes(seen: RoundView, table: Floats) -> list[Floats]:
     if seen.aggregate is not None:
         senders = seen.senders_in_sum
         return _find_sum_change(seen.aggregate, table, 0 if senders is None else len(senders))
-    parts = seen.shuffled_parts if seen.uploads is None else seen.uploads.components
+    parts = seen.shuffled if seen.uploads is None else seen.uploads.components
     for part in _sort_parts(parts or {}):
         if part.shape != table.shape or not len(part):
             continue
@@ -646,15 +644,13 @@ class ChangedRows:
     """
 
     users: NDArray[np.integer[Any]]
-    is_row_column_changed: NDArray[np.bool_]
+    is_changed: NDArray[np.bool_]
     shape: tuple[int, int]
 
     @property
     def row_and_column_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Masks of changed rows (n, R) and columns (n, C), for n users and an R x C matrix."""
-        return self.is_row_column_changed[:, : self.shape[0]], self.is_row_column_changed[
-            :, self.shape[0] :
-        ]
+        return self.is_changed[:, : self.shape[0]], self.is_changed[:, self.shape[0] :]
 
 
 def find_changed_rows(view: View) -> dict[str, ChangedRows]:
@@ -670,9 +666,7 @@ def find_changed_rows(view: View) -> dict[str, ChangedRows]:
         for name, rounds in read_model_messages(view).items()
         if name != apart and len(rounds[0].component.shape) == 2
     }
-    return {
-        name: moves for name, moves in matrices.items() if not moves.is_row_column_changed.all()
-    }
+    return {name: moves for name, moves in matrices.items() if not moves.is_changed.all()}
 
 
 def _merge_rounds(rounds: tuple[ModelMessages, ...]) -> ChangedRows:

@@ -168,12 +168,12 @@ def compute_posterior(
     evidence: log-likelihood ratios of the interactions, from the messages (n, M)
     item_odds: log-odds of the items' popularity (M,); None to estimate them from ``evidence``
     """
-    items, activity = fit_prior_log_odds(evidence, item_odds)
+    items, activity = fit_prior(evidence, item_odds)
     assert evidence.log_ratio is not None
     return np.asarray(expit(evidence.log_ratio + items + activity[:, None]), dtype=np.float32)
 
 
-def fit_prior_log_odds(
+def fit_prior(
     evidence: Evidence, odds: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns prior log-odds of interactions: one term per item (items,) and one per user (users,).
@@ -208,7 +208,7 @@ def estimate_shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
     """
     chance = compute_posterior(evidence).astype(np.float64)
     open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)
-    return np.asarray((1 - open_) * fit_prior_log_odds(evidence)[1])
+    return np.asarray((1 - open_) * fit_prior(evidence)[1])
 
 
 def _fit_shares(ratio: NDArray[Any], overall: float) -> NDArray[np.float64]:

@@ -32,12 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, logsumexp, softmax
 
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.readers.base import (
-    MAX_LOG_RATIO,
-    Evidence,
-    MessageReader,
-    fit_prior_log_odds,
-)
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader, fit_prior
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -129,7 +124,7 @@ def _list_names(view: View) -> list[str]:
     kinds = {name: uploads.get_last_messages(view, name).kind for name in names}
     known = view.public.item_rows is not None
     guessed = view.public.device_code is None and view.public.popularity is not None
-    for wanted, able in ((Payload.ITEMS, True), (Payload.ITEM_CODES, known or guessed)):
+    for wanted, able in ((Payload.ITEMS, True), (Payload.CODES, known or guessed)):
         lists = [name for name, kind in kinds.items() if kind is wanted]
         lists = [name for name in lists if len(uploads.get_last_messages(view, name).shape) == 1]
         if able and lists:
@@ -271,7 +266,7 @@ class _ListModel:
     def compute_own_probability(self, users: NDArray[np.int64]) -> Floats:
         """Returns the probability that each code is one of the user's own, not a decoy, (n, D)."""
         sample = Evidence(users=self.some, log_ratio=self.compute_log_ratios(self.some))
-        return np.asarray(expit(self.compute_log_ratios(users) + fit_prior_log_odds(sample)[0]))
+        return np.asarray(expit(self.compute_log_ratios(users) + fit_prior(sample)[0]))
 
 
 def _count_rounds(

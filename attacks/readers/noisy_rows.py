@@ -187,8 +187,8 @@ class StepMixture:
     mean_positive_share: float
     share_prior_weight: float
     item_log_odds: NDArray[np.float64]
-    positive_step_contrast: NDArray[np.float64]
-    negative_steps_by_draws: NDArray[np.float64]
+    positive_step_excess: NDArray[np.float64]
+    steps_by_draw_count: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,13 +203,13 @@ class MixtureFit:
     log_ratio: log-likelihood ratios of interactions (n, M)
     positive_shares: share of all items that each user interacted with (n,)
     log_likelihood: log-likelihood of the positions under the model, up to a constant, with the
-        prior of ``positive_step_contrast``
+        prior of ``positive_step_excess``
     """
 
     mixture: StepMixture
     users: NDArray[np.int64]
     log_ratio: NDArray[np.float32]
-    interacted_item_shares: NDArray[np.float64]
+    positive_shares: NDArray[np.float64]
     log_likelihood: float
 
 
@@ -277,8 +277,8 @@ def _init_mixture(
         mean_positive_share=share,
         share_prior_weight=_COUNTS,
         item_log_odds=items,
-        positive_step_contrast=np.zeros(len(items)),
-        negative_steps_by_draws=np.arange(_MAX_DRAWS + 1.0),
+        positive_step_excess=np.zeros(len(items)),
+        steps_by_draw_count=np.arange(_MAX_DRAWS + 1.0),
     )
 
 
@@ -311,11 +311,7 @@ def fit_log_ratios(
     if not len(users):
         none, empty = np.zeros((0, positions.positions.shape[1]), np.float32), np.zeros(0)
         return MixtureFit(
-            mixture=mixture,
-            users=users,
-            log_ratio=none,
-            interacted_item_shares=empty,
-            log_likelihood=0.0,
+            mixture=mixture, users=users, log_ratio=none, positive_shares=empty, log_likelihood=0.0
         )
     place = np.clip(mixture.step_sign * positions.positions, -_FARTHEST, _FARTHEST)
     if np.isfinite(mixture.direction_flip_threshold):
@@ -349,11 +345,11 @@ def fit_log_ratios(
         for (times, _, _), (weights, moves, squares, along) in zip(moving, of_parts, strict=True):
             weight += weights
             moved += moves
-            size, way = mixture.negative_steps_by_draws[abs(times)], np.sign(times)
+            size, way = mixture.steps_by_draw_count[abs(times)], np.sign(times)
             level += size**2 * squares
             tilted += size * (along - way * size * squares)
             if times < 0:
-                straight = 1 - mixture.positive_step_contrast
+                straight = 1 - mixture.positive_step_excess
                 travelled[-times] = [-(straight @ along), straight**2 @ squares]
         expected = p_own.sum(axis=1, dtype=np.float64)
         share = mixture.mean_positive_share
@@ -383,9 +379,9 @@ def fit_log_ratios(
             if turn >= _ALIKE:
                 reach = travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)
                 most = np.arange(_MAX_DRAWS + 1)
-                mixture = replace(mixture, negative_steps_by_draws=reach.clip(most > 0, most))
+                mixture = replace(mixture, steps_by_draw_count=reach.clip(most > 0, most))
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
-            mixture = replace(mixture, positive_step_contrast=tilts)
+            mixture = replace(mixture, positive_step_excess=tilts)
         if fit_all:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
             rate = np.clip(rate, _MIN_SHARE, 1 - _MIN_SHARE)
@@ -400,14 +396,10 @@ def fit_log_ratios(
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
-    penalty = _LEVEL / 2 * np.square(mixture.positive_step_contrast).sum()
+    penalty = _LEVEL / 2 * np.square(mixture.positive_step_excess).sum()
     fit = float(fit + np.log(rest).sum(dtype=np.float64) - penalty)
     return MixtureFit(
-        mixture=mixture,
-        users=users,
-        log_ratio=ratio,
-        interacted_item_shares=shares,
-        log_likelihood=fit,
+        mixture=mixture, users=users, log_ratio=ratio, positive_shares=shares, log_likelihood=fit
     )
 
 
@@ -469,11 +461,7 @@ def _displace_rows(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     against it.
     """
     way = np.sign(times)
-    far = (
-        way
-        * mixture.negative_steps_by_draws[abs(times)]
-        * (1 + way * mixture.positive_step_contrast)
-    )
+    far = way * mixture.steps_by_draw_count[abs(times)] * (1 + way * mixture.positive_step_excess)
     return np.asarray(far, dtype=np.float32)
 
 

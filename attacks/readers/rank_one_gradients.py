@@ -97,7 +97,7 @@ class RankOneGradientsReader(MessageReader):
             for whose, gradients in uploads.iter_user_messages(users, sent.users, sent.component):
                 solved = fit_rank_one(way * gradients, sent.broadcast)
                 vectors[whose] = solved.user_vectors
-                ratio[whose] = compute_item_log_ratios(solved, sent.broadcast, alpha)
+                ratio[whose] = compute_log_ratios(solved, sent.broadcast, alpha)
         return Evidence(users=users, log_ratio=ratio, user_vectors=vectors)
 
 
@@ -234,9 +234,7 @@ def _fit_length(
     return square, spread
 
 
-def compute_item_log_ratios(
-    fit: RankOneFit, items: NDArray[Any], alpha: float
-) -> NDArray[np.float64]:
+def compute_log_ratios(fit: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
     """Returns log-likelihood ratios of interactions (n, M), from the residuals of a fit.
 
     fit: user vectors and residuals of n messages, from ``fit_rank_one``

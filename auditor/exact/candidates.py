@@ -306,7 +306,7 @@ _MAX_INTEGER = 2.0**62
 # Tolerance of the sum of probabilities. Outputs with a smaller total probability may be missed.
 _WHOLE = 1e-9
 # Text on the probability of the outputs that a list of "all outputs" may lack.
-MISSING_PROB_TEXT = f" but for {_WHOLE:g} of probability"
+RARE_TEXT = f" but for {_WHOLE:g} of probability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,11 +377,7 @@ class CandidateOutputs:
         return replace(found, all_outputs=every)
 
     def __str__(self) -> str:
-        return (
-            "drawn and far outputs"
-            if self.all_outputs is None
-            else f"all outputs{MISSING_PROB_TEXT}"
-        )
+        return "drawn and far outputs" if self.all_outputs is None else f"all outputs{RARE_TEXT}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -398,9 +394,7 @@ class CandidateOutputs:
             return None
         worst_case = dist.mechanism_worst_case
         told = worst_case is not None and worst_case.exhaustive
-        outputs = (
-            worst_case.outputs if worst_case is not None and told else self.list_grid_outputs()
-        )
+        outputs = worst_case.outputs if worst_case is not None and told else self.list_grid()
         table = dist.try_log_probs(outputs, inputs)
         if not sums_to_one(table):
             return None
@@ -492,7 +486,7 @@ class CandidateOutputs:
         rounded = np.where(self.grid_step > 0, grid, outputs)
         return rounded.astype(np.int64) if self.drawn_outputs.dtype.kind in "iu" else rounded
 
-    def list_grid_outputs(self) -> NDArray[Any]:
+    def list_grid(self) -> NDArray[Any]:
         """Returns outputs with all combinations of values of their entries, (m, *output shape).
 
         The values of an entry are the drawn ones and the grid points between them. If there are too

@@ -185,9 +185,7 @@ class OutputDistribution:
         of the inner mechanism is stated.
         """
         worst_case = self.worst_case
-        return (
-            None if worst_case is None or worst_case.mechanism_of_copy is not None else worst_case
-        )
+        return None if worst_case is None or worst_case.copy_mechanism is not None else worst_case
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
@@ -276,7 +274,7 @@ def _confirm(
     The log-probability of the whole mechanism must be the sum over its copies. Outputs count as
     exhaustive only if they differ and their probabilities sum to 1.
     """
-    copy = worst_case.mechanism_of_copy
+    copy = worst_case.copy_mechanism
     part = copy or mechanism
     try:
         with np.errstate(all="ignore"):

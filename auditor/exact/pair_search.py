@@ -523,7 +523,7 @@ class DivergenceSearch(PairSearch):
                 "are not arrays and may have densities. List them in Density(outputs=...), set "
                 "delta to 0, or give only the sampler, so that epsilon is measured."
             )
-        outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid_outputs()]), axis=0)
+        outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid()]), axis=0)
         return self.evaluate_outputs(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
 
     def _integrate(self, a: Any, b: Any, drawn: NDArray[Any]) -> PairEpsilon:

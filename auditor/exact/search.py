@@ -150,13 +150,13 @@ def _make_table(mechanism: Mechanism, worst_case: WorstCase) -> tables.Probabili
     """Table of the log-probabilities of one copy of the mechanism, for its worst-case inputs and
     outputs.
     """
-    part = worst_case.mechanism_of_copy or mechanism
+    part = worst_case.copy_mechanism or mechanism
     return tables.ProbabilityTable(
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
         name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),
         name_output=lambda j: worst_case.name_output(worst_case.outputs[j]),
         n_copies=worst_case.n_copies,
-        n_copy_groups=worst_case.n_copy_groups,
+        n_groups=worst_case.n_groups,
     )
 
 
@@ -257,7 +257,9 @@ def _search_all(
         measure = DivergenceSearch.score_name if delta else LogRatioSearch.score_name
         witness = pick_witness(bound([first, last]), best, measure)
     which = "inputs given" if inputs.is_user_given else "inputs"
-    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{candidates.MISSING_PROB_TEXT}"
+    source = (
+        f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{candidates.RARE_TEXT}"
+    )
     return replace(best, source=source, witness=witness, tight=inputs.has_whole_domain)
 
 

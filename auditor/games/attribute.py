@@ -17,8 +17,8 @@ from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
+    GAIN_METRIC,
     MACRO_F1,
-    MACRO_F1_GAIN_METRIC,
     NOT_GUESSED_CODE,
     Guesses,
     estimate_metrics,
@@ -175,9 +175,7 @@ def _score_learner(
 
     ``subjects``: indices of the users who have a value of the attribute (n,).
     """
-    defects = {
-        name: each.unusable_reason for name, each in whole.inputs.items() if each.unusable_reason
-    }
+    defects = {name: each.defect for name, each in whole.inputs.items() if each.defect}
     usable = [name for name in whole.inputs if name not in defects]
     for name in _list_wide_tables(game, whole, usable):
         width = f"{whole.inputs[name].width:,} numbers per user"
@@ -389,7 +387,7 @@ def _make_gain_row(
         figures.pop(MACRO_F1),
         means,
         note,
-        gain=figures.pop(MACRO_F1_GAIN_METRIC),
+        gain=figures.pop(GAIN_METRIC),
         from_interactions=from_interactions,
         further=figures,
     )

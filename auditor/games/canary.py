@@ -153,7 +153,7 @@ class CanarySet:
         A table whose rows are neither one per item nor one per user keeps all rows.
         """
         first = self.find_first_new_row(sent.shape)
-        return (sent.drop_first_rows(first) if first else sent).sum_all()
+        return (sent.drop_rows(first) if first else sent).sum_all()
 
 
 def shrink_data(

@@ -52,21 +52,21 @@ _MARGIN = 1.1, 0.05  # largest bound for one removal: this factor times the clai
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserRemovalEstimator(estimators_base.Estimator):
+class RemovalEstimator(estimators_base.Estimator):
     """Lower bounds for removing one user, derived by group privacy from bounds for removing two
     users.
 
     ``estimator``: estimator of the bounds for two removals.
-    ``max_claimed_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
+    ``max_claimed``: largest finite claimed epsilon, or infinity if no claim is finite.
 
     By group privacy, a lower bound B for two removals at the larger delta (1 + e^E) * delta gives
     the lower bound min(B / 2, E) for one removal at delta. The cap E is chosen before the
-    measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is infinite.
+    measurement: 1.1 * ``max_claimed`` + 0.05, or 1 if ``max_claimed`` is infinite.
     At delta 0 the bound is B / 2.
     """
 
     estimator: estimators_base.Estimator
-    max_claimed_epsilon: float
+    max_claimed: float
 
     @property
     def reference(self) -> str:
@@ -87,17 +87,13 @@ class UserRemovalEstimator(estimators_base.Estimator):
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _MARGIN
-        largest = (
-            factor * self.max_claimed_epsilon + more
-            if math.isfinite(self.max_claimed_epsilon)
-            else 1.0
-        )
+        largest = factor * self.max_claimed + more if math.isfinite(self.max_claimed) else 1.0
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
     def estimate(
         self, worlds: Worlds, asked: estimators_base.DrawPlan, rng: np.random.Generator
-    ) -> estimators_base.BoundMeasurement:
+    ) -> estimators_base.BoundResult:
         """Computes a lower bound on epsilon for the removal of one user, from outputs of two worlds
         that differ by two removals.
 
@@ -116,10 +112,10 @@ class UserRemovalEstimator(estimators_base.Estimator):
 
         text = "halved, because the message of a client with an empty history moves something, too"
         remark = f"{observation.remark}; {text}"
-        return estimators_base.BoundMeasurement(observation.n_draws, limit, remark)
+        return estimators_base.BoundResult(observation.n_draws, limit, remark)
 
     def predict_bound(
-        self, samples: int, rates: estimators_base.RatesByWorld, *, delta: float, alpha: float
+        self, samples: int, rates: estimators_base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon, for removing one user, from ``samples`` draws. The
         prediction is that of the estimator ``JointBinomial``.
@@ -144,7 +140,7 @@ class UserRemovalEstimator(estimators_base.Estimator):
 
 
 # Features of n runs, shape (n, f), by name of their source (such as a vantage).
-FeaturesBySource = Mapping[str, NDArray[np.float64]]
+Features = Mapping[str, NDArray[np.float64]]
 
 
 class Simulation(Protocol):
@@ -172,7 +168,7 @@ class Simulation(Protocol):
         """
         ...
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Simulates ``size`` runs of a world (neighbouring input 0 or 1).
 
         Returns features (``size``, f), which are numbers that the adversary computes from the
@@ -188,7 +184,7 @@ ParallelMap = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator
 class ChunkStore(Protocol):
     """Storage of finished chunks of simulated runs, from which an interrupted audit resumes."""
 
-    def get(self, name: str) -> FeaturesBySource | None:
+    def get(self, name: str) -> Features | None:
         """Returns the chunk of simulated runs that was stored under ``name``, or None.
 
         A chunk maps the name of each adversary to its features, the numbers that it computes from
@@ -196,7 +192,7 @@ class ChunkStore(Protocol):
         """
         ...
 
-    def put(self, name: str, features: FeaturesBySource) -> None:
+    def put(self, name: str, features: Features) -> None:
         """Stores a chunk of simulated runs under ``name``.
 
         ``features``: numbers that an adversary computes from each of n runs, (n, f), by name of the
@@ -212,9 +208,9 @@ class MemoryChunkStore:
     ``chunks``: numbers that the adversary computes from the runs, by name of the chunk.
     """
 
-    chunks: dict[str, FeaturesBySource] = field(default_factory=dict)
+    chunks: dict[str, Features] = field(default_factory=dict)
 
-    def get(self, name: str) -> FeaturesBySource | None:
+    def get(self, name: str) -> Features | None:
         """Returns the chunk of simulated runs that was stored under ``name``, or None.
 
         A chunk maps the name of each adversary to its features, the numbers that it computes from
@@ -222,7 +218,7 @@ class MemoryChunkStore:
         """
         return self.chunks.get(name)
 
-    def put(self, name: str, features: FeaturesBySource) -> None:
+    def put(self, name: str, features: Features) -> None:
         """Stores a chunk of simulated runs under ``name``.
 
         ``features``: numbers that an adversary computes from each of n runs, (n, f), by name of the
@@ -346,7 +342,7 @@ class RunSampler:
 
 def _simulate(
     simulation: Simulation, name: str, world: int, size: int, seed: np.random.SeedSequence
-) -> tuple[str, FeaturesBySource]:
+) -> tuple[str, Features]:
     features = simulation(world, size, seed)
     for source, values in features.items():
         if not np.isfinite(values).all():
@@ -414,7 +410,7 @@ class GameSetup:
         ``TRAINING_RUNS``, the limit if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
     ``is_two_removals_apart``: whether the two worlds are two removals of a user apart. A measured
-        bound is then converted to one removal (``UserRemovalEstimator``). This is needed if a user
+        bound is then converted to one removal (``RemovalEstimator``). This is needed if a user
         without items also sends a message that is not zero: replacing one history by another then
         takes two removals.
     ``trace_bound_at_delta``: function that traces the client's code in the two worlds and computes
@@ -650,7 +646,7 @@ class CanaryGame(ABC):
         if setup.is_two_removals_apart:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = UserRemovalEstimator(estimator=estimator, max_claimed_epsilon=claimed)
+            estimator = RemovalEstimator(estimator=estimator, max_claimed=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
         once = not (self.has_many_users or len(setup.scope_deltas) > 1 or is_external(setup.target))
         draws = RunSampler(

@@ -71,9 +71,7 @@ class TrainingSimulator:
         """
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.other_users.n_users + _COPIES)
 
-    def __call__(
-        self, world: int, size: int, seed: np.random.SeedSequence
-    ) -> canary_game.FeaturesBySource:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
         """Simulates ``size`` trainings of a world (neighbouring input 0 or 1).
 
         Returns features (``size``, f), which are numbers that the adversary computes from the
@@ -183,7 +181,7 @@ def get_first_broadcast(transcript: Transcript) -> Broadcast | None:
     return transcript.rounds[0].broadcast if transcript.rounds else None
 
 
-def find_canary_and_broadcast(
+def find_best_canary(
     target: Target,
     population: Interactions,
     scope: Scope,
@@ -333,7 +331,7 @@ class CrowdGame(CanaryGame):
         halved = any(can_absent_user_send(target, population, scope, s, rng) for s in sent.values())
         if halved:
             scope = replace(scope, adjacency=Adjacency.REPLACE)
-        choice = find_canary_and_broadcast(short, population, scope, tuple(sent.values()), rng)
+        choice = find_best_canary(short, population, scope, tuple(sent.values()), rng)
         if choice is None:
             return Skip(scopes=tuple(scopes), reason=canary_game.NO_CHANGE_TEXT)
         canary, number, left_out = choice

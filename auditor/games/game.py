@@ -122,7 +122,7 @@ class Trial:
     user_vectors: Floats | None = None
     trainings_on_user_halves: HalfTrainings | None = None
     is_quick: bool
-    is_reported_per_user: bool = False
+    is_per_user: bool = False
     attributes: tuple[str, ...] | None = None
     confidence: float
     rng: np.random.Generator
@@ -313,9 +313,7 @@ def summarize_users(
         },
         sure=make_further_figure(game.estimate_share(success >= MIN_EXPOSED_USER_SUCCESS)),
         groups=groups,
-        each=tuple(zip(users.tolist(), success.tolist(), strict=True))
-        if game.is_reported_per_user
-        else (),
+        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_per_user else (),
     )
 
 

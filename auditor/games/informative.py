@@ -32,28 +32,22 @@ class InformativeView:
 
     ``view``: the view.
     ``n_messages``: number of messages before the removal.
-    ``n_no_effect_messages``: number of removed messages that left the model unchanged.
-    ``n_oversized_messages``: number of removed messages with numbers above ``MAX_USABLE_NUMBER``,
+    ``n_no_effect``: number of removed messages that left the model unchanged.
+    ``n_oversized``: number of removed messages with numbers above ``MAX_USABLE_NUMBER``,
         infinities or NaN.
     """
 
     view: View
     n_messages: int
-    n_no_effect_messages: int
-    n_oversized_messages: int
+    n_no_effect: int
+    n_oversized: int
 
     @property
     def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
-        parts = (
-            [f"{self.n_no_effect_messages:,} do not change the model"]
-            if self.n_no_effect_messages
-            else []
-        )
-        if self.n_oversized_messages:
-            parts.append(
-                f"{self.n_oversized_messages:,} have numbers above {MAX_USABLE_NUMBER:g} or NaN"
-            )
+        parts = [f"{self.n_no_effect:,} do not change the model"] if self.n_no_effect else []
+        if self.n_oversized:
+            parts.append(f"{self.n_oversized:,} have numbers above {MAX_USABLE_NUMBER:g} or NaN")
         text = f"Attacks skip some of {self.n_messages:,} messages: {' and '.join(parts)}."
         return text if parts else ""
 
@@ -64,8 +58,7 @@ class InformativeView:
         """
         return (
             self.removal_note
-            if self.n_messages
-            and self.n_no_effect_messages + self.n_oversized_messages == self.n_messages
+            if self.n_messages and self.n_no_effect + self.n_oversized == self.n_messages
             else ""
         )
 
@@ -103,8 +96,8 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     return InformativeView(
         view=replace(view, rounds=tuple(map(_unlink, view.rounds, usable.rounds))),
         n_messages=sent + n_removed_before,
-        n_no_effect_messages=empty,
-        n_oversized_messages=large + n_removed_before,
+        n_no_effect=empty,
+        n_oversized=large + n_removed_before,
     )
 
 
@@ -114,12 +107,10 @@ def _link(seen: RoundView) -> RoundView:
     A round is not changed if it has no shuffled messages, or if they are reports (randomized
     coordinates of a gradient).
     """
-    if not seen.shuffled_parts or any(
-        part.kind is Payload.REPORTS for part in seen.shuffled_parts.values()
-    ):
+    if not seen.shuffled or any(part.kind is Payload.REPORTS for part in seen.shuffled.values()):
         return seen
-    places = np.arange(len(next(iter(seen.shuffled_parts.values()))))
-    return replace(seen, shuffled_parts=None, uploads=Uploads(places, seen.shuffled_parts))
+    places = np.arange(len(next(iter(seen.shuffled.values()))))
+    return replace(seen, shuffled=None, uploads=Uploads(places, seen.shuffled))
 
 
 def _unlink(before: RoundView, after: RoundView) -> RoundView:
@@ -129,10 +120,10 @@ def _unlink(before: RoundView, after: RoundView) -> RoundView:
     ``before``: the round before it was labelled. If it has no shuffled messages, ``after`` is
         returned.
     """
-    if not before.shuffled_parts or after.shuffled_parts:
+    if not before.shuffled or after.shuffled:
         return after
     shuffled = None if after.uploads is None else after.uploads.components
-    return replace(after, shuffled_parts=shuffled, uploads=None)
+    return replace(after, shuffled=shuffled, uploads=None)
 
 
 def _drop_messages(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -> tuple[View, int]:

@@ -150,7 +150,7 @@ def remove_senders(
             if not (shuffled and part.kind is Payload.REPORTS)
         }
         if shuffled:
-            rounds.append(RoundView(broadcast=seen.broadcast, shuffled_parts=parts))
+            rounds.append(RoundView(broadcast=seen.broadcast, shuffled=parts))
         else:
             names = np.arange(len(rows)) if last else uploads.users[rows]
             rounds.append(RoundView(broadcast=seen.broadcast, uploads=Uploads(names, parts)))

@@ -175,9 +175,7 @@ class _PairTrial:
 
     def measure(self, readings: reading.StatsByArray) -> float:
         noise = self.noise
-        far = math.hypot(
-            *(each.compute_world_distance(noise.get(n)) for n, each in readings.items())
-        )
+        far = math.hypot(*(each.compute_distance(noise.get(n)) for n, each in readings.items()))
         return far if math.isfinite(far) else 0.0
 
     def __call__(self, canary: CanarySet, broadcast: Broadcast | None) -> float:

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from fedrec_auditor.attacks.base import Background, MemberScores
 from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_infer_participation
-from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_attackable_users
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Trial, make_further_figure, summarize_users
 from fedrec_auditor.reports.record.rows import AttackRow, RocRow, SkippedRow
@@ -22,7 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 
 # False positive rates at which TPR is reported: in a row of its own, and as further metrics.
 MAIN_FPR, FURTHER_FPRS = 0.01, (0.001, 0.1)
-MAX_MEMBER_ITEMS_PER_USER = 20
+MAX_MEMBERS_PER_USER = 20
 # Number of items per user that the adversary knows if whole messages are seen without senders.
 N_KNOWN_ITEMS = 5
 
@@ -55,7 +55,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
             return (game.make_skipped_row(game.unlinked_skip_reason),)
         known_items, interactions = split_known_items(interactions, game.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
-    among = find_attackable_users(game.view)
+    among = find_subjects(game.view)
     pairs, members = draw_labelled_pairs(interactions, among, game.max_attacked_users, game.rng)
     if known_items is not None:
         is_known = np.asarray(known_items[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
@@ -76,7 +76,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     curve = game.make_roc(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
-        f"other users have each item. Tests use up to {MAX_MEMBER_ITEMS_PER_USER} items of each of "
+        f"other users have each item. Tests use up to {MAX_MEMBERS_PER_USER} items of each of "
         f"{curve.auc.n_users} users, and as many items that the user does not have. The confidence "
         "interval accounts for the choice of users."
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
@@ -194,19 +194,19 @@ def draw_labelled_pairs(
         out.
     ``max_users``: maximum number of users with candidates.
 
-    Each user has equally many true and false pairs, at most ``MAX_MEMBER_ITEMS_PER_USER`` of each.
+    Each user has equally many true and false pairs, at most ``MAX_MEMBERS_PER_USER`` of each.
     """
     ratings = interactions.ratings
     sizes = np.diff(ratings.indptr)
     able = pool[(sizes[pool] > 0) & (sizes[pool] < interactions.n_items)]
     users = np.sort(rng.permutation(able)[:max_users])
     owned = sizes[users]
-    count = np.minimum(np.minimum(owned, interactions.n_items - owned), MAX_MEMBER_ITEMS_PER_USER)
+    count = np.minimum(np.minimum(owned, interactions.n_items - owned), MAX_MEMBERS_PER_USER)
     touched = ratings[users].toarray() != 0
     parts = []
     for kind in (touched, ~touched):
         keys = np.where(kind, rng.random(kind.shape, dtype=np.float32), np.float32(2))
-        width = min(MAX_MEMBER_ITEMS_PER_USER, interactions.n_items)
+        width = min(MAX_MEMBERS_PER_USER, interactions.n_items)
         nearest = np.argpartition(keys, width - 1, axis=1)[:, :width]
         order = np.argsort(np.take_along_axis(keys, nearest, axis=1), axis=1, kind="stable")
         drawn = np.take_along_axis(nearest, order, axis=1)
@@ -259,7 +259,7 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         background = Background(
             profiles=profiles,
             reference_views=views[:k] + views[k + 1 :],
-            is_in_reference_training=np.delete(halves.is_included[:, profiled], k, axis=0),
+            is_in_training=np.delete(halves.is_included[:, profiled], k, axis=0),
         )
         scores.append(game.run_attack(MemberScores, background, view).values[scored])
     values, members = np.concatenate(scores), included.ravel()

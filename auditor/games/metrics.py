@@ -16,11 +16,7 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_confidence
-from fedrec_auditor.attacks.parts.supervised import (
-    get_aucs_and_influences,
-    get_class_f1,
-    get_macro_f1,
-)
+from fedrec_auditor.attacks.parts.supervised import get_auc_influences, get_class_f1, get_macro_f1
 from fedrec_auditor.attacks.parts.uploads import divide_or_zero
 from fedrec_auditor.targets.compiled import jit_compile
 
@@ -444,7 +440,7 @@ def _fill_rocs(
 # Class code that stands for: the adversary knows the user's class, so that it is not guessed.
 NOT_GUESSED_CODE = -1
 MACRO_F1, BALANCED_ACC, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
-MACRO_F1_GAIN_METRIC = "gain"
+GAIN_METRIC = "gain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -528,7 +524,7 @@ def estimate_metrics(
     ``baseline``: guesses of a baseline for the same users and draws, or None.
 
     The metrics are macro, micro and weighted F1, balanced accuracy and, with scores, AUC. With a
-    ``baseline``, ``MACRO_F1_GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline``
+    ``baseline``, ``GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline``
     in the same draws.
     """
     tallies = guess.guess_truth_counts
@@ -555,9 +551,7 @@ def estimate_metrics(
             below = get_macro_f1(_resample(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
             gain = float(gained.mean())
-            out[MACRO_F1_GAIN_METRIC] = _join_intervals(
-                gain, drawn, gained, subjects, confidence, -1.0
-            )
+            out[GAIN_METRIC] = _join_intervals(gain, drawn, gained, subjects, confidence, -1.0)
     if guess.scores is not None:
         out[AUC] = _estimate_auc(guess, subjects, confidence)
     return out
@@ -636,9 +630,7 @@ def _estimate_auc(guesses: Guesses, subjects: int, confidence: float) -> Estimat
     areas = np.full(len(guesses.class_guesses), 0.5)
     for draw, guessed in enumerate(guesses.class_guesses):
         unknown = np.flatnonzero(guessed != NOT_GUESSED_CODE)
-        placed = get_aucs_and_influences(
-            guesses.true_classes[unknown], guesses.scores[draw][unknown]
-        )
+        placed = get_auc_influences(guesses.true_classes[unknown], guesses.scores[draw][unknown])
         if not placed:
             continue
         areas[draw] = np.mean([area for area, _ in placed])

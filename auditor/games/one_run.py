@@ -368,7 +368,7 @@ def _average(scores: Sequence[Array]) -> Array:
 
 
 # Name of the features that are 1 for canaries with their first history, and otherwise 0.
-FIRST_HISTORY_FLAGS_KEY = "coins"
+HAS_FIRST_KEY = "coins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,20 +400,18 @@ class OneRunSimulator:
         """
         return self.canaries.other_users.n_users + len(self.canaries)
 
-    def __call__(
-        self, world: int, size: int, seed: np.random.SeedSequence
-    ) -> canary_game.FeaturesBySource:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
         """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
         each canary has its first history (m, 1).
 
-        The latter is stored as ``FIRST_HISTORY_FLAGS_KEY``, as 1 or 0. ``world`` and ``size`` are
+        The latter is stored as ``HAS_FIRST_KEY``, as 1 or 0. ``world`` and ``size`` are
         ignored, because each canary has one of the two histories at random.
         """
         tossing, training, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
         data = self.canaries.make_data_set(first)
         transcript = self.target.run(data, training, None, self.machine).transcript
-        results = {FIRST_HISTORY_FLAGS_KEY: first[:, None].astype(np.float64)}
+        results = {HAS_FIRST_KEY: first[:, None].astype(np.float64)}
         scorers: dict[bool, CanaryScorer] = {}
         others = select_users_to_predict(self.canaries.other_users, self.vantages, transcript)
         with limit_to_one_thread():
@@ -519,7 +517,7 @@ class OneRunGame(canary_game.CanaryGame):
 
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             scores = draws.draw_features(str(scope.vantage), 0, 1, stream)
-            first = draws.draw_features(FIRST_HISTORY_FLAGS_KEY, 0, 1, stream)
+            first = draws.draw_features(HAS_FIRST_KEY, 0, 1, stream)
             return scores, first[:, 0] > 0.5
 
         return make_one_run_worlds(setup.world_names, scope, coins), "each with probability 1/2"

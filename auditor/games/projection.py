@@ -183,7 +183,7 @@ def project_messages(sent: Component, direction: Array) -> Array:
     flat = direction.ravel()
     if isinstance(sent, Reports):
         signs = np.where(sent.is_positive, flat[sent.coordinates], -flat[sent.coordinates])
-        return np.asarray(signs.sum(axis=1) * (sent.report_magnitude / sent.coordinates.shape[1]))
+        return np.asarray(signs.sum(axis=1) * (sent.magnitude / sent.coordinates.shape[1]))
     out = np.empty(len(sent))
     step = max(1, _MAX_NUMBERS // max(1, flat.size))
     for start in range(0, len(sent), step):
@@ -312,7 +312,7 @@ def _read_unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
     """
     sums, singles = [], []
     for of_round, expected in zip(view.rounds, known, strict=True):
-        shuffled, broadcast = of_round.shuffled_parts, of_round.broadcast
+        shuffled, broadcast = of_round.shuffled, of_round.broadcast
         parts = shuffled if shuffled is not None else (of_round.uploads or _NO_UPLOADS).components
         whole = {n: part for n, part in parts.items() if part.kind is not Payload.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)

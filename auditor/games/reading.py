@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.games import projection
-from fedrec_auditor.auditor.worlds.statistics import round_by_size
+from fedrec_auditor.auditor.worlds.statistics import round_scaled
 from fedrec_auditor.targets.components import Component, Payload, RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -86,8 +86,8 @@ class MessageStats:
 
     ``subtracted_model``: value that is subtracted from messages to get changes of the model.
     ``mean_of_worlds``: mean message, averaged over the two worlds.
-    ``world_mean_difference``: mean message of the first world minus that of the second world.
-    ``world_difference_variance``: squared standard error of ``world_mean_difference``, due to the
+    ``mean_difference``: mean message of the first world minus that of the second world.
+    ``world_difference_variance``: squared standard error of ``mean_difference``, due to the
         client's own randomness; noise that is added to messages does not contribute.
     ``message_variance``: variance of a message within a world.
     ``message_value_weight``: difference between the means of the two worlds divided by
@@ -96,15 +96,15 @@ class MessageStats:
         deviations, of exact zeros and of rows that are sent; 0 if their difference is not
         significant.
     ``squared_distance_of_means``: squared distance of the worlds due to their means, in variances
-        within a world. None if noise is added to known means; ``compute_world_distance`` then
+        within a world. None if noise is added to known means; ``compute_distance`` then
         computes it.
-    ``squared_nonmean_distance``: squared distance of the worlds due to squared deviations, exact
+    ``squared_other_distance``: squared distance of the worlds due to squared deviations, exact
         zeros and sent rows.
     """
 
     subtracted_model: Array
     mean_of_worlds: Array
-    world_mean_difference: Array
+    mean_difference: Array
     world_difference_variance: Array
     message_variance: Array
     message_value_weight: Array
@@ -112,7 +112,7 @@ class MessageStats:
     zero_indicator_weight: Array
     sent_row_weight: Array
     squared_distance_of_means: float | None
-    squared_nonmean_distance: float
+    squared_other_distance: float
 
     @classmethod
     def learn(
@@ -173,7 +173,7 @@ class MessageStats:
         return cls(
             subtracted_model=base,
             mean_of_worlds=middle,
-            world_mean_difference=apart,
+            mean_difference=apart,
             world_difference_variance=chance,
             message_variance=variance,
             message_value_weight=np.where(certain, measured / variance, 0.0),
@@ -181,10 +181,10 @@ class MessageStats:
             zero_indicator_weight=zeros,
             sent_row_weight=rows,
             squared_distance_of_means=by_means,
-            squared_nonmean_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
+            squared_other_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
         )
 
-    def compute_world_distance(self, variance: Array | None = None) -> float:
+    def compute_distance(self, variance: Array | None = None) -> float:
         """Distance of the messages of the two worlds (neighbouring inputs) in standard deviations
         within a world.
 
@@ -194,9 +194,9 @@ class MessageStats:
         means = self.squared_distance_of_means
         if means is None or variance is not None:
             within = self.message_variance if variance is None else variance
-            squares = self.world_mean_difference**2 - self.world_difference_variance
+            squares = self.mean_difference**2 - self.world_difference_variance
             means = max(0.0, float(np.sum(squares / within)))
-        return math.sqrt(means + self.squared_nonmean_distance)
+        return math.sqrt(means + self.squared_other_distance)
 
     @property
     def may_worlds_differ(self) -> bool:
@@ -207,9 +207,7 @@ class MessageStats:
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
         random = self.squared_distance_of_means is not None and varies
-        return (
-            bool(self.world_mean_difference.any()) or self.squared_nonmean_distance > 0.0 or random
-        )
+        return bool(self.mean_difference.any()) or self.squared_other_distance > 0.0 or random
 
     def compute_features(self, part: Component, along: Array) -> Array:
         """Computes nine numbers per message (n, 9), from which a decision rule infers the world
@@ -224,7 +222,7 @@ class MessageStats:
 
         1. the inner product with ``along``;
         2. the sum of entries, each clipped to the range between the two mean messages, centred,
-           divided by its standard deviation, and signed by ``world_mean_difference`` (the optimal
+           divided by its standard deviation, and signed by ``mean_difference`` (the optimal
            statistic for Laplace noise);
         3. the weighted sum of entries whose means differ significantly;
         4. the weighted sum of squared deviations;
@@ -236,8 +234,8 @@ class MessageStats:
         """
         out = np.empty((len(part), 9))
         step = _choose_step(part)
-        differ = np.flatnonzero(self.world_mean_difference)
-        difference = self.world_mean_difference[differ]
+        differ = np.flatnonzero(self.mean_difference)
+        difference = self.mean_difference[differ]
         half = np.abs(difference) / 2
         signs = np.sign(difference) / np.sqrt(self.message_variance[differ])
         for at in range(0, len(part), step):
@@ -255,7 +253,7 @@ class MessageStats:
             columns[:, 6] = zero.sum(axis=1) + sent.sum(axis=1)
             columns[:, 7] = moved.sum(axis=1)
             columns[:, 8] = np.abs(x).max(axis=1, initial=0.0)
-        return round_by_size(out, self._typical_sizes(along))
+        return round_scaled(out, self._typical_sizes(along))
 
     def _typical_sizes(self, along: Array) -> Array:
         """Typical size of each of the nine features of a message (9,), relative to which features
@@ -267,7 +265,7 @@ class MessageStats:
         return np.array(
             [
                 np.abs(along) @ size,
-                (np.abs(self.world_mean_difference) / np.sqrt(self.message_variance)).sum(),
+                (np.abs(self.mean_difference) / np.sqrt(self.message_variance)).sum(),
                 np.abs(self.message_value_weight) @ size,
                 np.abs(self.squared_deviation_weight) @ self.message_variance,
                 np.abs(self.zero_indicator_weight).sum(),
@@ -347,7 +345,7 @@ def get_directions(stats: StatsByArray, shapes: Mapping[str, tuple[int, ...]]) -
     second message contains the noise of its first message.
     """
     shaped = {
-        name: (each.world_mean_difference / each.message_variance).reshape(shapes[name])
+        name: (each.mean_difference / each.message_variance).reshape(shapes[name])
         for name, each in stats.items()
     }
     keys = {name: projection.match_direction(name, shape, shaped) for name, shape in shapes.items()}

@@ -11,11 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.parts.uploads import (
-    assign_pseudonyms,
-    divide_or_zero,
-    find_attackable_users,
-)
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, divide_or_zero, find_subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.auditor.games.membership import to_log_odds
@@ -50,7 +46,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         if game.unlinked_skip_reason:
             return (game.make_skipped_row(game.unlinked_skip_reason),)
         return _score_anonymous(game, hidden)
-    users = find_attackable_users(game.view).astype(np.int64)
+    users = find_subjects(game.view).astype(np.int64)
     users = np.sort(game.rng.permutation(users)[: game.max_attacked_users])
     popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
     prior = to_log_odds(popularity, game.interactions.n_users)

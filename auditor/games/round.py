@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import FeaturesBySource
+from fedrec_auditor.auditor.games.canary_game import Features
 from fedrec_auditor.auditor.worlds.pilot_rules import N_MESSAGE_SCORES, CoordinateScorer
 from fedrec_auditor.targets.components import Component, Payload, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -143,7 +143,7 @@ class RoundSimulator:
         is_single = set(self.vantages) <= {Vantage.SERVER}
         return self.n_rounds * (1 if is_single else 1 + self.canary.other_users.n_users)
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Simulates ``size`` runs of a world (neighbouring input 0 or 1).
 
         Returns features (``size``, f), which are numbers that the adversary computes from the

@@ -19,7 +19,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading, row_places, shadow_reader
 from fedrec_auditor.attacks.parts.row_places import MIN_ROW_ORDER_Z, ROW_OFFSETS, Floats, Ints
-from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_attackable_users
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO
 from fedrec_auditor.auditor.games.informative import MAX_USABLE_NUMBER, filter_view, flag_oversized
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderUsers
@@ -75,7 +75,7 @@ class SimulatedClient:
         )
 
     @property
-    def seconds_per_message(self) -> float:
+    def call_seconds(self) -> float:
         """Processor time to compute one message, in seconds; 0 if this time is negligible."""
         return self.target.upload_seconds
 
@@ -177,7 +177,7 @@ class ClientRowOrder:
         has_lists = any(part.kind in LIST_KINDS for part in parts.values())
         if size * shadow_reader.MIN_SHADOWS > shadow_reader.MAX_SHADOW_ENTRIES or has_lists:
             return cls()
-        in_time = shadow_reader.MAX_SHADOW_SECONDS / max(1e-9, client.seconds_per_message)
+        in_time = shadow_reader.MAX_SHADOW_SECONDS / max(1e-9, client.call_seconds)
         in_memory = shadow_reader.MAX_SHADOW_ENTRIES // size
         max_count = int(min(shadow_reader.MAX_SHADOWS, in_memory, in_time))
         results: dict[str, tuple[Ints | None, float]] = {}
@@ -192,7 +192,7 @@ class ClientRowOrder:
                 return client(drawn[some], broadcast, rng).components
 
             try:
-                accepted, messages, _ = shadow_reader.run_on_accepted_histories(histories, send)
+                accepted, messages, _ = shadow_reader.run_on_accepted(histories, send)
             except InputError:  # readers of messages report the reason
                 return cls()
             for name in parts.keys() & messages.keys():
@@ -254,8 +254,8 @@ class _OrderedCode:
     is_external: bool = True
 
     @property
-    def seconds_per_message(self) -> float:
-        return self.code.seconds_per_message
+    def call_seconds(self) -> float:
+        return self.code.call_seconds
 
     @property
     def n_items_range(self) -> tuple[int, int]:
@@ -298,9 +298,7 @@ def _find_order(
     known = sparse.csr_array(histories.astype(np.float64))
     units = [row_places.standardise_evidence(part, known) for part in numbers]
     orders = [row_places.add_spare_rows(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
-    values = [
-        max(row_places.check_items_support_order(*u, order) for u in units) for order in orders
-    ]
+    values = [max(row_places.check_uniform_support(*u, order) for u in units) for order in orders]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
     is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_ROW_ORDER_Z
@@ -438,11 +436,7 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     view = filter_view(transcript.view(transcript.max_vantage, rng)).view.align_item_rows()
     hidden = assign_pseudonyms(view)
     readable = hidden or view
-    users = (
-        np.arange(readable.public.n_users)
-        if hidden
-        else find_attackable_users(view).astype(np.int64)
-    )
+    users = np.arange(readable.public.n_users) if hidden else find_subjects(view).astype(np.int64)
     users = np.sort(rng.permutation(users)[:_MAX_USERS])
     ratio = None
     if not reading.explain_no_reader(readable):

@@ -57,7 +57,7 @@ def has_user_sampling(target: Target) -> bool:
     """Whether the claims on ``target`` may rely on random sampling of users, so that a user sends
     in some rounds only.
     """
-    return get_origin(target).user_send_rate < 1
+    return get_origin(target).send_rate < 1
 
 
 def choose_n_users(target: Target, users: int, max_users: int) -> int:
@@ -86,10 +86,8 @@ def choose_n_users(target: Target, users: int, max_users: int) -> int:
             )
         return origin.n_users - 1
     totals = np.arange(min(users, max_users), max_users + 1) + 1
-    sampled = np.maximum(1, np.round(origin.user_send_rate * totals))
-    is_near = (
-        np.abs(sampled / totals - origin.user_send_rate) <= _RATE_TOLERANCE * origin.user_send_rate
-    )
+    sampled = np.maximum(1, np.round(origin.send_rate * totals))
+    is_near = np.abs(sampled / totals - origin.send_rate) <= _RATE_TOLERANCE * origin.send_rate
     return int(totals[np.argmax(is_near)]) - 1 if is_near.any() else max_users
 
 

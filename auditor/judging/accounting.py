@@ -372,7 +372,7 @@ def _find_repair(
     The settings are those by which the catalogue's entries on papers repair the system. The length
     of the training and the behaviour of other parties are never changed.
     """
-    from fedrec_auditor.auditor.plan.objects import copy_with_settings
+    from fedrec_auditor.auditor.plan.objects import apply_settings
 
     known = {
         format_settings(entry.repaired).removeprefix("--set "): entry.repaired
@@ -384,7 +384,7 @@ def _find_repair(
         and all(hasattr(target, name) for name in entry.repaired)
     }
     for words, settings in known.items():
-        mended = copy_with_settings(target, settings, target.name)
+        mended = apply_settings(target, settings, target.name)
         for again in mended.get_claims(population):
             asked = (again.scope, again.delta, again.claim.scope)
             larger = exceeds(again.claim.epsilon, scoped.claim.epsilon)

@@ -108,7 +108,7 @@ def wrap(
         config={**(config or {}), **({} if clip is None else {"clipping_norm": float(clip)})},
         run_config=run_config or {},
         node_config=node_config or {},
-        is_metadata_sent=metadata,
+        has_metadata=metadata,
     )
     by_items = isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict"))
     first: Any = partial(_make_arrays, model) if by_items else to_arrays(model)

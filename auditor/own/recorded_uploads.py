@@ -136,9 +136,7 @@ def _write_recording(name: str, run: TrainingRun, interactions: Interactions, ou
             key: part.learning_rate for key, part in parts.items() if part.learning_rate is not None
         },
         shapes={key: part.shape for key, part in parts.items()},
-        magnitudes={
-            n: part.report_magnitude for n, part in parts.items() if isinstance(part, Reports)
-        },
+        magnitudes={n: part.magnitude for n, part in parts.items() if isinstance(part, Reports)},
         route=public.protocol_vantage.value,
         parties=public.n_silos,
         rows=None if public.item_rows is None else public.item_rows.tolist(),

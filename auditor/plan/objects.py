@@ -33,7 +33,7 @@ def load_system(text: str) -> Target:
         target = convert_to_target(value, text)
         if get_origin(target).is_external and target.name == DEFAULT_SYSTEM_NAME:
             module = text.partition(":")[0].rpartition(".")[2]
-            return copy_with_settings(target, {"title": module.replace("_", "-")}, text)
+            return apply_settings(target, {"title": module.replace("_", "-")}, text)
         return target
 
 
@@ -88,7 +88,7 @@ def convert_to_target(value: Any, text: str) -> Target:
     return target
 
 
-def copy_with_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
+def apply_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
     """Returns a copy of a system with the fields in ``settings`` replaced, or the system itself if
     there are none.
 
@@ -123,9 +123,7 @@ def apply_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
             f"Expected no claims for {target.name}, which states its own (get_claims), got "
             f"{len(claims)} claims. Leave the claims out."
         )
-    return copy_with_settings(
-        target, {"stated_claims": tuple(c.scoped() for c in claims)}, target.name
-    )
+    return apply_settings(target, {"stated_claims": tuple(c.scoped() for c in claims)}, target.name)
 
 
 def is_built_in(target: Target) -> bool:

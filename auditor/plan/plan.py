@@ -371,13 +371,9 @@ def make_target(name: str, plan: Plan) -> Target:
     PlanError for a wrong setting.
     """
     if OBJECT_SEPARATOR in name:
-        from fedrec_auditor.auditor.plan.objects import (
-            apply_claims,
-            copy_with_settings,
-            load_system,
-        )
+        from fedrec_auditor.auditor.plan.objects import apply_claims, apply_settings, load_system
 
-        made = copy_with_settings(load_system(name), plan.settings.get(name, {}), name)
+        made = apply_settings(load_system(name), plan.settings.get(name, {}), name)
         return apply_claims(made, plan.claims)
     where = "settings", name
     settings = add_tuned_settings(name, plan.settings.get(name, {}), *where)

@@ -189,7 +189,7 @@ class AuditedTarget:
                     user_vectors=run.user_vectors,
                     trainings_on_user_halves=halves,
                     is_quick=audit.plan.quick,
-                    is_reported_per_user=audit.plan.per_user,
+                    is_per_user=audit.plan.per_user,
                     attributes=audit.plan.attributes,
                     confidence=audit.plan.confidence,
                     rng=rng,
@@ -233,9 +233,7 @@ class AuditedTarget:
         shuffled again for each attack.
         """
         transcript = self.held_out_and_run[1].transcript
-        clear = (
-            is_of_senders and transcript.has_cleartext_user_data
-        )  # else all attacks have the same view
+        clear = is_of_senders and transcript.has_clear_data  # else all attacks have the same view
         key = vantage, clear, is_of_senders and bool(self._order.item_rows)
         if key in self._views:
             return self._views[key]
@@ -301,8 +299,8 @@ class AuditedTarget:
             MessagesRow(
                 target=self.name,
                 sent=linked.n_messages,
-                empty=linked.n_no_effect_messages,
-                oversized=linked.n_oversized_messages,
+                empty=linked.n_no_effect,
+                oversized=linked.n_oversized,
             ),
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.auditor.games.canary_game import FeaturesBySource, MemoryChunkStore
+from fedrec_auditor.auditor.games.canary_game import Features, MemoryChunkStore
 from fedrec_auditor.auditor.plan.objects import compute_fingerprint, is_built_in
 from fedrec_auditor.auditor.plan.versions import get_versions, hash_source
 from fedrec_auditor.auditor.run.tasks import Audit, Task, TaskResult
@@ -111,7 +111,7 @@ class FileChunkStore:
     key_prefix: str
     chunk_cache: MemoryChunkStore = field(default_factory=MemoryChunkStore)
 
-    def get(self, name: str) -> FeaturesBySource | None:
+    def get(self, name: str) -> Features | None:
         """Returns the chunk of simulated runs that was stored under ``name``, or None if there is
         no file or a damaged file.
 
@@ -129,7 +129,7 @@ class FileChunkStore:
         self.chunk_cache.put(name, chunk)
         return chunk
 
-    def put(self, name: str, features: FeaturesBySource) -> None:
+    def put(self, name: str, features: Features) -> None:
         """Stores a chunk of simulated runs under ``name``.
 
         ``features``: numbers that an adversary computes from each of n runs, (n, f), by name of the

@@ -464,7 +464,7 @@ def _combine_values(
     )
 
 
-def make_utility_ratios(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepRow]:
+def make_ratio_rows(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepRow]:
     """Yields the utility of each training divided by the utility of the same system without noise,
     trained with the same seed.
 

@@ -26,8 +26,8 @@ from fedrec_auditor.auditor.sweep.grid import (
     Axis,
     Variant,
     combine_rows,
+    make_ratio_rows,
     make_training_rows,
-    make_utility_ratios,
     make_variants,
     parse_axes,
 )
@@ -36,7 +36,7 @@ from fedrec_auditor.reports.record.frontier import NOT_RUN_SEPARATOR, VariantRow
 from fedrec_auditor.reports.record.record import Record, Sweep
 from fedrec_auditor.reports.record.rows import walk_leaves
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import get_numeric_fields
+from fedrec_auditor.targets.settings import get_numbers
 
 logger = logging.getLogger(__name__)
 
@@ -237,9 +237,7 @@ class _SweepRunner:
             ),
             rows=tuple(rows),
             overall=tuple(combine_rows(rows, count, plan.confidence)),
-            relative=tuple(
-                combine_rows([*make_utility_ratios(rows, grid)], count, plan.confidence)
-            ),
+            relative=tuple(combine_rows([*make_ratio_rows(rows, grid)], count, plan.confidence)),
             notes=_list_notes(plan, grid, records),
             errors=tuple(errors),
         )
@@ -296,7 +294,7 @@ def _describe_twin(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str
     if index is None or (twin := grid[index]).target == variant.target:
         return ""
     systems = (make_target(each.target, each.make_plan(plan, 0)) for each in (variant, twin))
-    own, twins = (dict(get_numeric_fields(each)) for each in systems)
+    own, twins = (dict(get_numbers(each)) for each in systems)
     differ = [
         f"{name} {twins[name]:g} instead of {own[name]:g}"
         for name in sorted(own.keys() & twins.keys())

@@ -211,14 +211,14 @@ class TargetContract:
         must give different messages if the training uses the generator.
         """
         short = self.subject.short_target
-        transcript = dump_view_arrays(self.subject.run, Vantage.SERVER)
+        transcript = get_view_bytes(self.subject.run, Vantage.SERVER)
         rng = np.random.default_rng(0)
         before = rng.bit_generator.state
         run = short.run(make_interactions(), rng, compute=Machine(threads=2, memory=0))
-        again = dump_view_arrays(run, Vantage.SERVER)
+        again = get_view_bytes(run, Vantage.SERVER)
         assert transcript == again, "the same seed gave another transcript"
         if any(transcript) and rng.bit_generator.state != before:
-            other = dump_view_arrays(train(short, make_interactions(), seed=1), Vantage.SERVER)
+            other = get_view_bytes(train(short, make_interactions(), seed=1), Vantage.SERVER)
             assert transcript != other, "another seed gave the same transcript"
 
     def test_runs_do_not_change_their_input(self) -> None:
@@ -285,9 +285,7 @@ class TargetContract:
         )
         run, other = self.subject.run, train(self.subject.short_target, planted)
         for where in Vantage:
-            assert dump_view_arrays(run, where) == dump_view_arrays(other, where), (
-                f"other at {where}"
-            )
+            assert get_view_bytes(run, where) == get_view_bytes(other, where), f"other at {where}"
 
 
 def measure_bound(target: Target, population: Population, pair: DesignedPair) -> Bound:
@@ -360,7 +358,7 @@ def iter_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
             yield f"{part.name} {name}", table.to_dense(np.arange(len(table))) if is_sent else table
 
 
-def dump_view_arrays(
+def get_view_bytes(
     run: TrainingRun, vantage: Vantage
 ) -> list[dict[str, tuple[tuple[int, ...], bytes]]]:
     """Returns shape and bytes of every array that an adversary sees in a run.

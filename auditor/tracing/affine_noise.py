@@ -38,15 +38,15 @@ class AffineNoise:
     - ``coefficient``: exact number, not 0.
     - ``constant``: exact number.
     - ``function``: None if the variable is the value of the draw. Otherwise the variable is this
-      function, ``math.log`` (of a uniform draw) or ``math.floor``, of ``function_input``.
-    - ``function_input``: the noise to which ``function`` is applied; None without ``function``.
+      function, ``math.log`` (of a uniform draw) or ``math.floor``, of ``inner_noise``.
+    - ``inner_noise``: the noise to which ``function`` is applied; None without ``function``.
     """
 
     source: RealDraw
     coefficient: Fraction = Fraction(1)
     constant: Fraction = Fraction(0)
-    log_or_floor: Callable[..., Any] | None = None
-    function_input: AffineNoise | None = None
+    function: Callable[..., Any] | None = None
+    inner_noise: AffineNoise | None = None
 
     @property
     def variable_key(self) -> tuple[Any, ...]:
@@ -54,12 +54,12 @@ class AffineNoise:
 
         Two noises with equal keys are affine functions of the same variable.
         """
-        return self.source, self.log_or_floor, self.function_input
+        return self.source, self.function, self.inner_noise
 
     @property
     def is_lattice(self) -> bool:
         """Whether all values of the noise lie on a grid of equal steps, as integers do."""
-        return self.log_or_floor is math.floor or self.source.is_integer
+        return self.function is math.floor or self.source.is_integer
 
     @property
     def is_random_seed(self) -> bool:
@@ -71,13 +71,9 @@ class AffineNoise:
 
     def evaluate(self, value: Any) -> float:
         """Returns the value of the noise if its random draw ``source`` has the value ``value``."""
-        if self.function_input is not None and self.log_or_floor is not None:
-            inner = self.function_input.evaluate(value)
-            value = (
-                -math.inf
-                if self.log_or_floor is math.log and inner <= 0
-                else self.log_or_floor(inner)
-            )
+        if self.inner_noise is not None and self.function is not None:
+            inner = self.inner_noise.evaluate(value)
+            value = -math.inf if self.function is math.log and inner <= 0 else self.function(inner)
         return float(self.coefficient) * float(value) + float(self.constant)
 
     def split_cell(self, cell: Any, threshold: Any, strict: bool = True) -> tuple[Any, Any]:
@@ -92,12 +88,12 @@ class AffineNoise:
             return (cell, cell[:0]) if threshold > 0 else (cell[:0], cell)
         crossing = (threshold - self.constant) / self.coefficient
         strict ^= self.coefficient < 0
-        if self.function_input is not None and self.log_or_floor is math.log:
+        if self.inner_noise is not None and self.function is math.log:
             crossing = Fraction(math.exp(min(float(crossing), 700.0)))
-            low, high = self.function_input.split_cell(cell, crossing)
-        elif self.function_input is not None:
+            low, high = self.inner_noise.split_cell(cell, crossing)
+        elif self.inner_noise is not None:
             whole = math.ceil(crossing) if strict else math.floor(crossing) + 1
-            low, high = self.function_input.split_cell(cell, Fraction(whole))
+            low, high = self.inner_noise.split_cell(cell, Fraction(whole))
         else:
             if self.source.is_integer:
                 crossing = math.ceil(crossing) - _HALF if strict else math.floor(crossing) + _HALF
@@ -249,7 +245,7 @@ def _find_value(noise: AffineNoise, cells: ValuesByDraw) -> Fraction | None:
     """Returns the noise as a fraction if ``cells`` leave one integer for its draw, else None."""
     source, cell = noise.source, cells[noise.source]
     low, high = (math.ceil(e) if math.isfinite(e) else e for e in cell[0])
-    if noise.function_input or not source.is_integer or high - low != 1 or len(cell) > 1:
+    if noise.inner_noise or not source.is_integer or high - low != 1 or len(cell) > 1:
         return None
     return Fraction(noise.coefficient * low + noise.constant)
 
@@ -283,7 +279,7 @@ def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
         return replace(a, coefficient=coefficient, constant=constant)
     s, t = a.source, b.source
     free = all(
-        noise.function_input is None
+        noise.inner_noise is None
         and part.cells[noise.source] == noise.source.domain
         and noise.source not in part.path.limits
         for noise in (a, b)
@@ -297,11 +293,7 @@ def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
         total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.geometric_rate)
     else:
         for noise in (a, b):
-            if (
-                noise.function_input is None
-                and noise.source.is_integer
-                and not noise.source.n_values
-            ):
+            if noise.inner_noise is None and noise.source.is_integer and not noise.source.n_values:
                 raise UnfixedDrawError(noise.source)
         raise NotTraced("the code adds two noises whose sum has no known density")
     source = part.path.merge_sum(total, (s, weights[0]), (t, weights[1]))
@@ -379,7 +371,7 @@ def _floor(part: ComparisonCase, a: AffineNoise) -> Any:
     cell = part.cells[a.source]
     low, high = sorted(a.evaluate(float(end)) for end in (cell[0][0], cell[-1][1]))
     if not (math.isfinite(low) and math.isfinite(high) and high - low < _MAX_STEPS):
-        return AffineNoise(a.source, log_or_floor=math.floor, function_input=a)
+        return AffineNoise(a.source, function=math.floor, inner_noise=a)
     whole, beyond = math.floor(low), math.ceil(high) + 1
     while beyond - whole > 1:
         middle = (whole + beyond) // 2
@@ -406,9 +398,9 @@ def _trunc(part: ComparisonCase, a: AffineNoise) -> Any:
 
 
 def _log(part: ComparisonCase, a: AffineNoise) -> Any:
-    if a.function_input is not None or a.source.family != "uniform":
+    if a.inner_noise is not None or a.source.family != "uniform":
         raise NotTraced("tracing supports the logarithm of uniform noise only")
-    log = AffineNoise(a.source, log_or_floor=math.log, function_input=a)
+    log = AffineNoise(a.source, function=math.log, inner_noise=a)
     return log if part.is_less(0, a) else math.nan
 
 

@@ -20,11 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fedrec_auditor.auditor.tracing import gate, known, objects
-from fedrec_auditor.auditor.tracing.equivalents import (
-    EQUIVALENT_BY_BUILTIN_ID,
-    find_extreme,
-    python_sorted,
-)
+from fedrec_auditor.auditor.tracing.equivalents import EQUIVALENTS, find_extreme, python_sorted
 from fedrec_auditor.auditor.tracing.gate import ARRAYS, SET_TYPES, TracedError, TracedIterator
 from fedrec_auditor.auditor.tracing.objects import MISSING, NativeMethod, PartialCall, SuperProxy
 from fedrec_auditor.auditor.tracing.operations import CONTAINER_TYPES, OperationTracer
@@ -50,10 +46,8 @@ def _call_lazy(function: Any, run: OperationTracer, args: Any, kwargs: Any) -> A
     loops, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
     if function is not itertools.repeat:
         loops = [TracedIterator(run.iterate(value)).values for value in loops]
-    plain = [run.make_value_concrete(run.check_input(value, "an iterator")) for value in plain]
-    named = {
-        k: run.make_value_concrete(run.check_input(v, "an iterator")) for k, v in kwargs.items()
-    }
+    plain = [run.fix_value(run.check_input(value, "an iterator")) for value in plain]
+    named = {k: run.fix_value(run.check_input(v, "an iterator")) for k, v in kwargs.items()}
     return TracedIterator(run.charge_steps(run.run_code(lambda: function(*loops, *plain, **named))))
 
 
@@ -176,7 +170,7 @@ def _object_setattr(run: OperationTracer, args: Any, kwargs: Any) -> None:
 
 
 def _len(run: OperationTracer, args: Any, kwargs: Any) -> Any:
-    value = run.make_value_concrete(args[0]) if type(args[0]) is Symbol else args[0]
+    value = run.fix_value(args[0]) if type(args[0]) is Symbol else args[0]
     kind = run.get_safe_class(value)
     if kind in CONTAINER_TYPES or kind in gate.DICT_VIEW_TYPES or kind in SET_TYPES:
         run.record_content(value)
@@ -246,7 +240,7 @@ def _make_replacement(function: Any) -> Callable[..., Any]:
 
 # Replacements, by the id of the built-in function that they replace.
 BUILTIN_REPLACEMENTS: dict[int, Callable[[OperationTracer, Any, Any], Any]] = {
-    **{key: _make_replacement(function) for key, function in EQUIVALENT_BY_BUILTIN_ID.items()},
+    **{key: _make_replacement(function) for key, function in EQUIVALENTS.items()},
     **{id(function): functools.partial(_call_lazy, function) for function in _LOOPED},
     id(operator.itemgetter): lambda run, args, kwargs: PartialCall(_get_items, args, {}),
     id(_get_items): _get_items,

@@ -102,7 +102,7 @@ def find_extreme(entries: Any, key: Any, is_better: Any) -> Any:
 
 
 # Python equivalents, by the id of the built-in function that they replace.
-EQUIVALENT_BY_BUILTIN_ID = {
+EQUIVALENTS = {
     id(map): python_map,
     id(filter): python_filter,
     id(itertools.starmap): python_starmap,

@@ -239,11 +239,7 @@ class CallGate(ABC):
         if target is None:
             self.refuse_call(name)
         size = known.RESULT_SIZE_RULES.get(id(function))
-        if (
-            function is known.NUMPY_RANDOM_BY_NAME.get("default_rng")
-            and args
-            and args[0] is self.rng
-        ):
+        if function is known.NUMPY_RANDOM.get("default_rng") and args and args[0] is self.rng:
             return self.rng
         if function is known.ARRAY_CONSTRUCTORS["asarray"]:
             return self._call_asarray(target, args, kwargs, name)
@@ -286,9 +282,7 @@ class CallGate(ABC):
         args = tuple(self._admit(value, name, arguments, orderless) for value in args)
         kwargs = {key: self._admit(v, name, arguments, orderless) for key, v in kwargs.items()}
         if size is not None:
-            self.refuse_too_long(
-                self.run_code(lambda: size(*map(self.make_value_concrete, args), **kwargs))
-            )
+            self.refuse_too_long(self.run_code(lambda: size(*map(self.fix_value, args), **kwargs)))
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")
@@ -452,10 +446,10 @@ class CallGate(ABC):
         needs plain arrays.
         """
         if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
-            return type(value)(map(self.make_value_concrete, value))
-        return self.make_value_concrete(value) if type(value) in _OPEN_ARRAYS else value
+            return type(value)(map(self.fix_value, value))
+        return self.fix_value(value) if type(value) in _OPEN_ARRAYS else value
 
-    def make_value_concrete(self, value: Any) -> Any:
+    def fix_value(self, value: Any) -> Any:
         """Returns the constant that ``value`` has on the present execution path.
 
         The path fixes the random draws on which the value depends.

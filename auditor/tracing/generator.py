@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.tracing import affine_noise, known, paths
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, to_fraction
 from fedrec_auditor.auditor.tracing.arrays import TracedArray, to_object_array
 from fedrec_auditor.auditor.tracing.paths import ExecutionPath, FiniteDraw, NotTraced, RealDraw
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values, make_symbol_concrete
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values, fix_symbol
 
 # Maximum number of values of one discrete draw.
 _MAX_VALUES = 1 << 12
@@ -226,8 +226,8 @@ class TracedGenerator(np.random.Generator):
             return
         values = a.list_values() if isinstance(a, Symbol) else []
         noise = values[0][1] if len(values) == 1 else None
-        if isinstance(noise, AffineNoise) and noise.log_or_floor is math.floor:
-            noise = noise.function_input
+        if isinstance(noise, AffineNoise) and noise.function is math.floor:
+            noise = noise.inner_noise
         source = noise.source if isinstance(noise, AffineNoise) else None
         if isinstance(noise, AffineNoise) and source is not None:
             many = source.n_values or (source.family == "uniform") * noise.coefficient
@@ -256,9 +256,7 @@ class TracedGenerator(np.random.Generator):
         ``name``: text of the drawing call, for reports.
         ``shares``: probability of each index.
         """
-        return int(
-            make_symbol_concrete(self._draw_finite(name, tuple(range(len(shares))), tuple(shares)))
-        )
+        return int(fix_symbol(self._draw_finite(name, tuple(range(len(shares))), tuple(shares))))
 
     def draw_distinct_indices(self, shares: Sequence[Fraction], count: int) -> list[int]:
         """Draws ``count`` distinct indices one after another, without replacement.
@@ -485,7 +483,7 @@ def make_draw_by_function_id(rng: TracedGenerator) -> dict[int, Any]:
     replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
-        ("numpy.random", known.NUMPY_RANDOM_BY_NAME, _replace_numpy_random(rng)),
+        ("numpy.random", known.NUMPY_RANDOM, _replace_numpy_random(rng)),
         ("random", known.RANDOM_FUNCTION_BY_NAME, _replace_python_random(rng)),
     ]
     return {

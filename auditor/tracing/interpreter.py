@@ -208,7 +208,7 @@ class CallTracer(OperationTracer):
         if kind in DICTS and args:
             self.check_key_lookup(value, args[0])
         elif kind is list and name in ("insert", "pop") and args:
-            args = (self.make_value_concrete(self.check_input(args[0], "an index")), *args[1:])
+            args = (self.fix_value(self.check_input(args[0], "an index")), *args[1:])
         result = self.run_code(lambda: getattr(value, name)(*args))
         return self.mark_new(result) if name == "copy" else result
 

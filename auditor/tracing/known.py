@@ -154,7 +154,7 @@ WRITING_FUNCTIONS = {
               heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
 # Global random functions, as they were at import, which ``generator`` replaces.
-NUMPY_RANDOM_BY_NAME = {
+NUMPY_RANDOM = {
     name: f
     for name, f in vars(np.random).items()
     if name[0].islower() and callable(f) and type(f) is not types.FunctionType

@@ -149,8 +149,8 @@ class ObjectReader(CallGate):
             return self.get_attribute(self.mark_new(value.to_concrete()), name)
         if kind is TracedGenerator:
             self.refuse(f"tracing does not support Generator.{name}")
-        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM_BY_NAME:
-            return known.NUMPY_RANDOM_BY_NAME[name]
+        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM:
+            return known.NUMPY_RANDOM[name]
         array = kind is TracedArray or issubclass(kind, np.dtype)
         allowed = known.ALLOWED_ATTRS.get(np.ndarray if array else kind)
         if allowed is not None:
@@ -239,7 +239,7 @@ class ObjectReader(CallGate):
             pieces = value.list_values() if kind is Symbol else ()
             if not pieces or any(type(piece) is AffineNoise for _, piece in pieces):
                 self.refuse("the code reads the type of a random draw")
-            return self.make_value_concrete(apply_to_values(type, value))
+            return self.fix_value(apply_to_values(type, value))
         kind = _STANDS_FOR.get(kind, kind)
         getter = self.look_up(kind, "__getattribute__")
         if kind not in known.ALLOWED_ATTRS and (

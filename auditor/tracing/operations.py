@@ -239,7 +239,7 @@ class OperationTracer(objects.ObjectBuilder):
             self.check_input(index, "an index")
             if type(index) is slice:
                 value = list(self.iterate(value))
-            index = self.make_value_concrete(index)
+            index = self.fix_value(index)
         else:
             self.call_compiled(operator.setitem, (owner, index, value), {}, "[]=")
             return

@@ -145,14 +145,7 @@ class _TagPair:
         """
         other_log = to_log(other.probability) if other else -math.inf
         logs = np.array([[to_log(group.probability)], [other_log]])
-        pairs = (
-            [
-                (t, other.tables_by_positions[block])
-                for block, t in group.tables_by_positions.items()
-            ]
-            if other
-            else []
-        )
+        pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _are_equal(*pair)]
         if lost and len(pairs) > 1:
             raise NotTraced("the output has independent parts, and rare paths are left out")
@@ -160,7 +153,7 @@ class _TagPair:
         for t, u in pairs:
             if (shift := _compute_shift(t, u)) is not None:
                 shifts.append(shift)
-            elif any(tables.DENSITY_PLACEHOLDER in key for key in (*t, *u)):
+            elif any(tables.DENSITY_SLOT in key for key in (*t, *u)):
                 dense.append((t, u))
             else:
                 logs = _join_block(logs, t, u)
@@ -170,11 +163,11 @@ class _TagPair:
             (t[key].mixture.scale(math.exp(p)), u.get(key, ZERO_MASS).mixture.scale(math.exp(q)))
             for t, u in dense
             for key in t
-            if tables.DENSITY_PLACEHOLDER in key
+            if tables.DENSITY_SLOT in key
             for p, q in logs.T.tolist()
         ]
         for pair in dense:
-            plain = [{k: t[k] for k in t if tables.DENSITY_PLACEHOLDER not in k} for t in pair]
+            plain = [{k: t[k] for k in t if tables.DENSITY_SLOT not in k} for t in pair]
             logs = _join_block(logs, *plain)
         return cls(logs, math.hypot(*shifts), mixtures)
 
@@ -426,11 +419,8 @@ def _bound_tag(p: TracedDist, q: TracedDist, tag: OutputTag) -> _Ratio:
         return _Ratio(math.inf, math.inf, lambda: _make_event(p, q, tag, {}))
     lower = upper = _log_ratio(group.probability, other.probability)
     chosen: dict[tuple[int, ...], OutputKey] = {}
-    for block, table in group.tables_by_positions.items():
-        ratios = {
-            key: _bound_entry(key, table[key], other.tables_by_positions[block].get(key))
-            for key in table
-        }
+    for block, table in group.tables.items():
+        ratios = {key: _bound_entry(key, table[key], other.tables[block].get(key)) for key in table}
         low, high = map(max, zip(*ratios.values(), strict=True))
         lower, upper = lower + low, upper + high
         if low > 0.0:  # else the block has one distribution under both inputs
@@ -457,7 +447,7 @@ def _bound_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[f
         return -math.inf, -math.inf
     if q is None:
         return math.inf, math.inf
-    if tables.DENSITY_PLACEHOLDER not in key:
+    if tables.DENSITY_SLOT not in key:
         return (_log_ratio(p.mass, q.mass),) * 2
     if p.mixture == q.mixture:
         return 0.0, 0.0
@@ -476,20 +466,15 @@ def _make_event(
     """
     group, other = p.tag_outputs[tag], q.tag_outputs.get(tag)
     structure, fixed = tag
-    words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables_by_positions))), _ANY)
+    words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
     if max(len(p.tag_outputs), len(q.tag_outputs)) > 1 or len(words) <= _MAX_LEAVES:
         known = zip(p.tag_positions[structure], fixed, strict=True)
         words.update((place, _name_value(structure, value)) for place, value in known)
     logs = np.array([to_log(group.probability), to_log(other.probability) if other else -math.inf])
     notes = [] if other else [_IMPOSSIBLE]
     for block, key in chosen.items():
-        entries = (
-            group.tables_by_positions[block][key],
-            other.tables_by_positions[block].get(key) if other else None,
-        )
-        leaves, masses, note = _describe_key(
-            structure, key, *entries, group.atoms_by_positions[block]
-        )
+        entries = (group.tables[block][key], other.tables[block].get(key) if other else None)
+        leaves, masses, note = _describe_key(structure, key, *entries, group.atoms[block])
         words.update(zip(block, leaves, strict=True))
         logs, notes = logs + masses, [*notes, note]
     specific = {place: word for place, word in words.items() if word != _ANY}
@@ -510,16 +495,16 @@ def _describe_key(
     probabilities of the key under both inputs; ``q`` is None if the key does not occur under the
     second input. The log-probabilities are those under both inputs.
     """
-    if tables.DENSITY_PLACEHOLDER not in key:
+    if tables.DENSITY_SLOT not in key:
         note = _name_draws(p.cells) if q else _IMPOSSIBLE
         words = [_name_value(structure, value) for value in key]
         return words, (to_log(p.mass), to_log(q.mass) if q else -math.inf), note
-    apart = tables.list_numbers_at(atoms, key.index(tables.DENSITY_PLACEHOLDER))
+    apart = tables.list_numbers_at(atoms, key.index(tables.DENSITY_SLOT))
     mixtures = p.mixture, q.mixture if q else Mixture()
     event = density_ratios.find_distinguishing_event(*mixtures, apart)
     words = []
     for value in key:
-        if value is not tables.DENSITY_PLACEHOLDER and not isinstance(value, tuple):
+        if value is not tables.DENSITY_SLOT and not isinstance(value, tuple):
             words.append(_name_value(structure, value))
             continue
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)

@@ -82,7 +82,7 @@ class SingleOutputRandomizer:
         return self.function(fresh, rng, 1)[0] if self.takes_size else self.function(fresh, rng)
 
     @property
-    def has_flattened_outputs(self) -> bool:
+    def is_flattened(self) -> bool:
         """Whether the callable was wrapped by ``outputs.flatten_outputs``.
 
         A wrapped callable returns only the single values of its outputs, without containers.
@@ -101,13 +101,13 @@ class SingleOutputRandomizer:
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
             fresh = TracedArray.convert(fresh.astype(object), fresh.dtype)
         _mark_input(interpreter, fresh)
-        function = self.function.__wrapped__ if self.has_flattened_outputs else self.function  # type: ignore[attr-defined]
+        function = self.function.__wrapped__ if self.is_flattened else self.function  # type: ignore[attr-defined]
         size = (1,) if self.takes_size else ()
         output = interpreter.call(function, (fresh, interpreter.rng, *size), {})
         if self.takes_size:
             output = interpreter.get_entry(output, 0)
         _check_output(interpreter, output)
-        return outputs.flatten_outputs(lambda: output)() if self.has_flattened_outputs else output
+        return outputs.flatten_outputs(lambda: output)() if self.is_flattened else output
 
 
 def trace_paths(randomizer: SingleOutputRandomizer, value: Any, budget: StepBudget) -> AllPaths:

@@ -136,9 +136,7 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
     together = combine_values(arguments, _MAX_PIECES)
     path.budget.spend(_STEPS * (1 + len(together) if together else _MAX_PIECES))
     if together is None:
-        return apply_to_values(
-            function, *(make_symbol_concrete(argument) for argument in arguments)
-        )
+        return apply_to_values(function, *(fix_symbol(argument) for argument in arguments))
     results: list[ConditionalValue] = []
     for cells, values in together:
         if any(isinstance(value, AffineNoise) for value in values):
@@ -153,7 +151,7 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
         except (NotTraced, PathTooRare):
             raise
         except Exception:  # the function fails for this value, so that the path fixes a value
-            return function(*(make_symbol_concrete(argument) for argument in arguments))
+            return function(*(fix_symbol(argument) for argument in arguments))
     merged = _merge(results)
     symbol = Symbol(path, merged)
     if len(merged) == 1 and not isinstance(merged[0][1], AffineNoise):
@@ -186,7 +184,7 @@ def combine_values(arguments: Iterable[Any], max_size: int) -> list[ConditionalT
     return together
 
 
-def make_symbol_concrete(value: Any) -> Any:
+def fix_symbol(value: Any) -> Any:
     """Returns one possible value of a symbol (a value that depends on random draws), after fixing
     it.
 

@@ -2,7 +2,7 @@
 densities.
 
 A block is a group of values in the output (leaves) that depend on one another. A key holds one
-value per leaf of the block. ``DENSITY_PLACEHOLDER`` in a key takes the place of a number that has a
+value per leaf of the block. ``DENSITY_SLOT`` in a key takes the place of a number that has a
 density.
 """
 
@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.tracing.run import PathResult
 from fedrec_auditor.auditor.tracing.symbols import combine_values
 
 # Placeholder in a key for the number whose distribution is ``OutputMass.mixture``.
-DENSITY_PLACEHOLDER = "a number with a density"
+DENSITY_SLOT = "a number with a density"
 # Maximum number of keys (combinations of output values) of a table of probabilities.
 MAX_OUTCOMES = 1 << 16
 # Minimum scale of noise relative to its location; smaller noise counts as a rounding error.
@@ -55,7 +55,7 @@ class OutputMass:
     - ``mass``: probability of the key.
     - ``cells``: for each random draw the set of its values that leads to the key, on one
       execution path.
-    - ``mixture``: distribution of the number that the placeholder ``DENSITY_PLACEHOLDER`` in the
+    - ``mixture``: distribution of the number that the placeholder ``DENSITY_SLOT`` in the
       key stands for; empty without a placeholder.
     - ``has_underflow``: whether the key depends on a normal draw that was rounded down. Its values
       beyond 38 standard deviations are left out, with probabilities below the range of doubles.
@@ -104,9 +104,7 @@ def list_numbers_at(atoms: MassTable, place: int) -> list[float]:
     return [
         float(number)
         for key, entry in atoms.items()
-        for number in (
-            entry.mixture.list_atoms() if key[place] is DENSITY_PLACEHOLDER else [key[place]]
-        )
+        for number in (entry.mixture.list_atoms() if key[place] is DENSITY_SLOT else [key[place]])
         if isinstance(number, (int, float))
     ]
 
@@ -188,8 +186,8 @@ def _iter_entries(
     for value in values:
         if not isinstance(value, AffineNoise):
             key.append(get_value_key(value))
-        elif DENSITY_PLACEHOLDER not in key:
-            key.append(DENSITY_PLACEHOLDER)
+        elif DENSITY_SLOT not in key:
+            key.append(DENSITY_SLOT)
         else:
             slope = value.coefficient / main.coefficient
             key.append(("tied", float(slope), float(value.constant - slope * main.constant)))
@@ -197,14 +195,14 @@ def _iter_entries(
     smooth = sum(piece.weight for piece in mixture.pieces)
     total = smooth + sum(mixture.atoms.values())
     share = float(mass) / total
-    cut = main.log_or_floor is math.floor and source.family == "normal"
+    cut = main.function is math.floor and source.family == "normal"
     if smooth:
         dense = Mixture(mixture.pieces).scale(share)
         yield tuple(key), OutputMass(mass * smooth / total, cells, dense)
     for number, weight in mixture.atoms.items():
         if len(noises) > 1:
             raise NotTraced("several output numbers hold the same rounded noise. Return it once")
-        at = tuple(number if value is DENSITY_PLACEHOLDER else value for value in key)
+        at = tuple(number if value is DENSITY_SLOT else value for value in key)
         yield at, OutputMass(weight * share, cells, has_underflow=cut)
 
 
@@ -224,9 +222,9 @@ def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
         for table in tables
         for key, entry in table.items()
         if any(piece.step for piece in entry.mixture.pieces)
-        for place in [key.index(DENSITY_PLACEHOLDER)]
+        for place in [key.index(DENSITY_SLOT)]
     }
-    plain = any(DENSITY_PLACEHOLDER not in key for table in tables for key in table)
+    plain = any(DENSITY_SLOT not in key for table in tables for key in table)
     tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
     if len({place for place, _ in lattices}) > 1 or (tied and plain):
         raise NotTraced("several numbers of the output hold the same integer noise. Return it once")
@@ -272,7 +270,7 @@ def collect_output_atoms(tables: Sequence[MassTable]) -> MassTable:
     for key, entry in itertools.chain.from_iterable(table.items() for table in tables):
         lattices = tuple(piece for piece in entry.mixture.pieces if piece.step)
         smooth |= len(lattices) < len(entry.mixture.pieces)
-        if DENSITY_PLACEHOLDER not in key or lattices or entry.mixture.atoms:
+        if DENSITY_SLOT not in key or lattices or entry.mixture.atoms:
             add_entry(atoms, key, replace(entry, mixture=replace(entry.mixture, pieces=lattices)))
     return atoms if smooth else {}
 
@@ -303,15 +301,15 @@ def _compute_logs(table: MassTable, columns: list[NDArray[Any]]) -> NDArray[np.f
         here = np.ones(result.shape[1], dtype=bool)
         for column, value in zip(columns, key, strict=True):
             if isinstance(value, tuple):
-                main = columns[key.index(DENSITY_PLACEHOLDER)].astype(float)
+                main = columns[key.index(DENSITY_SLOT)].astype(float)
                 here &= np.isclose(column.astype(float), value[1] * main + value[2], rtol=1e-7)
-            elif value is not DENSITY_PLACEHOLDER:
+            elif value is not DENSITY_SLOT:
                 here &= _mask_equal(column, value)
         if not here.any():
             continue
         logs: Any = [[to_log(entry.mass)], [-np.inf]]
-        if DENSITY_PLACEHOLDER in key:
-            numbers = columns[key.index(DENSITY_PLACEHOLDER)][here].astype(float)
+        if DENSITY_SLOT in key:
+            numbers = columns[key.index(DENSITY_SLOT)][here].astype(float)
             mixture = entry.mixture
             logs = mixture.compute_log_mass(numbers), mixture.compute_log_density(numbers)
         result[:, here] = np.logaddexp(result[:, here], logs)
@@ -326,8 +324,8 @@ def make_noise_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     rounded in a way whose probabilities are not known, or is too small relative to its location.
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
-    if noise.function_input is not None and noise.log_or_floor is math.floor:
-        bare = _round_down(make_noise_mixture(noise.function_input, cell))
+    if noise.inner_noise is not None and noise.function is math.floor:
+        bare = _round_down(make_noise_mixture(noise.inner_noise, cell))
     else:
         bare = Mixture(tuple(_iter_bare_parts(noise, cell)))
     pieces = tuple(_transform(piece, scale, shift) for piece in bare.pieces)
@@ -347,7 +345,7 @@ def _iter_bare_parts(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
             a, b = max(low, start), min(high, end)
             if not a < b or not (weight := float(source.compute_interval_mass(a, b))) > 0.0:
                 continue
-            if noise.function_input is not None:
+            if noise.inner_noise is not None:
                 ends = sorted((variable.evaluate(float(a)), variable.evaluate(float(b))))
                 yield MixturePart(weight, ends[0], ends[1], rate=1.0)
             elif source.is_integer:

@@ -68,10 +68,7 @@ class Trace:
             raise
         except Exception as error:  # an error of the auditor
             raise NotTraced(f"tracing failed with {type(error).__name__}: {error}") from error
-        kept = (
-            not randomizer.has_flattened_outputs
-            and len({make_form_key(value) for value in inputs}) == 1
-        )
+        kept = not randomizer.is_flattened and len({make_form_key(value) for value in inputs}) == 1
         forms = [each.output_forms for each in ran] if kept else ()
         return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 

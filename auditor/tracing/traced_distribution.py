@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.tracing.paths import Draw, Probability
 from fedrec_auditor.auditor.tracing.run import AllPaths, PathResult
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
-    DENSITY_PLACEHOLDER,
+    DENSITY_SLOT,
     MAX_OUTCOMES,
     MassTable,
     OutputKey,
@@ -63,8 +63,8 @@ class TagOutputs:
 
     probability: Probability
     cells: ValuesByDraw
-    tables_by_positions: dict[tuple[int, ...], MassTable]
-    atoms_by_positions: dict[tuple[int, ...], MassTable] = field(default_factory=dict)
+    tables: dict[tuple[int, ...], MassTable]
+    atoms: dict[tuple[int, ...], MassTable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,7 @@ class TracedDist:
         """Whether some outputs were left out because their probabilities are below the range of
         doubles.
         """
-        tables = (
-            table
-            for group in self.tag_outputs.values()
-            for table in group.tables_by_positions.values()
-        )
+        tables = (table for group in self.tag_outputs.values() for table in group.tables.values())
         return any(entry.has_underflow for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
@@ -136,9 +132,9 @@ class TracedDist:
             if group is None:
                 continue
             logs[here] = to_log(group.probability)
-            for block, table in group.tables_by_positions.items():
+            for block, table in group.tables.items():
                 of_block = [columns[k][here] for k in block]
-                logs[here] += get_log_probs(table, group.atoms_by_positions[block], of_block)
+                logs[here] += get_log_probs(table, group.atoms[block], of_block)
         return logs
 
     @property
@@ -150,7 +146,7 @@ class TracedDist:
         the distribution has no density, or if outputs are not single numbers.
         """
         group = self.tag_outputs.get(("value", ()))
-        tables = [] if group is None else group.atoms_by_positions.values()
+        tables = [] if group is None else group.atoms.values()
         return [number for table in tables for number in list_numbers_at(table, 0)]
 
     def list_outputs(self, max_size: int) -> dict[Hashable, OutputMass] | None:
@@ -161,14 +157,11 @@ class TracedDist:
         """
         outputs: dict[Hashable, OutputMass] = {}
         for (structure, tag), group in self.tag_outputs.items():
-            tables = group.tables_by_positions.values()
+            tables = group.tables.values()
             max_size -= math.prod(map(len, tables))
-            if max_size < 0 or any(DENSITY_PLACEHOLDER in key for table in tables for key in table):
+            if max_size < 0 or any(DENSITY_SLOT in key for table in tables for key in table):
                 return None
-            places = (
-                *self.tag_positions[structure],
-                *itertools.chain.from_iterable(group.tables_by_positions),
-            )
+            places = (*self.tag_positions[structure], *itertools.chain.from_iterable(group.tables))
             order = np.argsort(places).tolist()
             for key, entry in combine_tables(tables).items():
                 leaves = *tag, *key
@@ -224,12 +217,12 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
     for tag, places in blocks.items():
         known = [dist.tag_outputs[tag] for dist in dists if tag in dist.tag_outputs]
         for block in places:
-            tables = [group.tables_by_positions[block] for group in known]
+            tables = [group.tables[block] for group in known]
             check_rounding_ties(tables)
             merge_points_into_lattices(tables)
             atoms = collect_output_atoms(tables)
             for group in known:
-                group.atoms_by_positions[block] = atoms
+                group.atoms[block] = atoms
     return dists
 
 

@@ -22,7 +22,7 @@ _MAX_LENGTH = 500
 _MIN_EXPONENT = 40.0
 
 
-def format_prob_ratio(witness: Witness, delta: float, log_ratio: float) -> str:
+def format_ratio(witness: Witness, delta: float, log_ratio: float) -> str:
     """Describes the ratio of an event's probabilities under two inputs as text, such as "e^45".
 
     ``witness``: the event, with its probabilities P and Q under the two inputs for one copy, and
@@ -296,7 +296,7 @@ def _describe_evidence(result: Verification) -> Iterator[tuple[str, str]]:
         else f" as measured, at least {format_exp(result.epsilon_lower)} at this confidence"
     )
     known = result.epsilon_lower if result.exact else math.inf
-    measured = format_prob_ratio(witness, result.delta, known)
+    measured = format_ratio(witness, result.delta, known)
     yield "ratio", f"{measured}{sure}; e^epsilon is {format_exp(result.epsilon)}"
     if witness.note:
         yield "note", witness.note

@@ -19,12 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_guesses_from_delta
-from fedrec_auditor.auditor.worlds.statistics import (
-    Statistic,
-    choose_cut_points,
-    count_in_intervals,
-)
+from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_delta_guesses
+from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +94,7 @@ class RuleTestPlan:
     n_draws: int
     delta: float
     alpha: float
-    margin_in_std_errors: float = 2.0
+    margin: float = 2.0
 
     def predict_bound(
         self,
@@ -117,11 +113,9 @@ class RuleTestPlan:
         unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
         delta, alpha = self.delta, self.alpha
-        revealed, alpha = limit_guesses_from_delta(
-            self.n_draws, both=both, delta=delta, alpha=alpha
-        )
+        revealed, alpha = limit_delta_guesses(self.n_draws, both=both, delta=delta, alpha=alpha)
         scale = self.n_draws / n_draws
-        z = float(special.ndtri(1 - alpha)) + self.margin_in_std_errors * math.sqrt(scale)
+        z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
         return approximate_epsilon(right * scale, (wrong + unseen) * scale, revealed, z)
 
@@ -273,7 +267,7 @@ def propose_rules(
     Rules that never guess are omitted.
     """
     prescribed = statistic.cuts
-    cuts = choose_cut_points(np.concatenate([first, second])) if prescribed is None else prescribed
+    cuts = make_cuts(np.concatenate([first, second])) if prescribed is None else prescribed
     if len(cuts) == 0:
         return []
     # One half is earlier than the other: a rule on a drifting value, such as a clock, fails on it.
@@ -343,7 +337,7 @@ def find_guesses_by_model(
     modelled = smooth_counts(counts_of_both, means)
     if modelled is None:
         return None
-    bold = replace(budget, margin_in_std_errors=_CAUTION_BY_MODEL)
+    bold = replace(budget, margin=_CAUTION_BY_MODEL)
     table = _pick_tails([counts_of_both, modelled], bold)
     right = np.array(min(_count_hits(counts, table) for counts in (counts_of_both, modelled)))
     wrong = np.array(max(_count_hits(counts[::-1], table) for counts in (counts_of_both, modelled)))

@@ -268,7 +268,7 @@ def _predict(right: float, wrong: float, seen: int, budget: RuleTestPlan) -> flo
     ``seen``: number of draws in which the guesses were counted.
     ``budget``: number of draws and error of the later test.
     """
-    bold = replace(budget, margin_in_std_errors=0.0)
+    bold = replace(budget, margin=0.0)
     return max(0.0, float(bold.predict_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.worlds.estimators.base import PERFECT_GUESS_RATES, RatesByWorld
+from fedrec_auditor.auditor.worlds.estimators.base import PERFECT_GUESS_RATES, EventRates
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Floats = NDArray[np.float64]
@@ -40,7 +40,7 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float 
     return np.where(rest > 0, special.betaincinv(k + 1, np.maximum(rest, 1), 1 - alpha), 1.0)
 
 
-def bound_epsilon_by_event(
+def bound_by_event(
     hits: ArrayLike,
     trials: ArrayLike,
     other_hits: ArrayLike,
@@ -89,20 +89,20 @@ class GuessCounts:
     """
 
     n_draws: int
-    first_world_right_wrong: tuple[int, int]
-    second_world_right_wrong: tuple[int, int] = (0, 0)
+    first_world_counts: tuple[int, int]
+    second_world_counts: tuple[int, int] = (0, 0)
     is_two_sided: bool = False
     first_world_prob: float = 0.5
 
     @property
     def n_right(self) -> int:
         """Number of right guesses, added over the two inputs (worlds)."""
-        return self.first_world_right_wrong[0] + self.second_world_right_wrong[0]
+        return self.first_world_counts[0] + self.second_world_counts[0]
 
     @property
     def n_wrong(self) -> int:
         """Number of wrong guesses, of the first and of the second input (world) together."""
-        return self.first_world_right_wrong[1] + self.second_world_right_wrong[1]
+        return self.first_world_counts[1] + self.second_world_counts[1]
 
     @classmethod
     def build(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> Self:
@@ -116,8 +116,8 @@ class GuessCounts:
         (right, others), (wrong, rights) = table.tolist()
         return cls(
             n_draws=draws,
-            first_world_right_wrong=(right, wrong),
-            second_world_right_wrong=(rights, others),
+            first_world_counts=(right, wrong),
+            second_world_counts=(rights, others),
             is_two_sided=both,
             first_world_prob=share,
         )
@@ -132,8 +132,8 @@ class GuessCounts:
         first = round(draws * share)
         return cls(
             n_draws=draws,
-            first_world_right_wrong=(first, 0),
-            second_world_right_wrong=(draws - first, 0),
+            first_world_counts=(first, 0),
+            second_world_counts=(draws - first, 0),
             is_two_sided=True,
             first_world_prob=share,
         )
@@ -143,7 +143,7 @@ class GuessCounts:
         counts.
         """
         share, both = self.first_world_prob, self.is_two_sided
-        revealed, error = limit_guesses_from_delta(
+        revealed, error = limit_delta_guesses(
             self.n_draws, both=both, delta=delta, alpha=alpha, share=share
         )
         if share == 0.5:
@@ -164,7 +164,7 @@ class GuessCounts:
         counts most probable.
         """
         prior = float(special.logit(self.first_world_prob))
-        sides = [(*self.first_world_right_wrong, prior), (*self.second_world_right_wrong, -prior)]
+        sides = [(*self.first_world_counts, prior), (*self.second_world_counts, -prior)]
         (right, wrong, odds), (others, errors, other_odds) = sorted(sides, key=lambda side: side[2])
         taken = min(revealed, right)
         right, others = right - taken, max(others - revealed + taken, 0)
@@ -210,7 +210,7 @@ def plan_coin_tosses(*available: int) -> tuple[int, float]:
 
 
 @lru_cache(maxsize=256)
-def limit_guesses_from_delta(
+def limit_delta_guesses(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
     """Returns the maximum number of outputs that reveal which of two inputs they come from, and the
@@ -244,7 +244,7 @@ def bound_epsilon_by_guesses(
 
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
     revealed: maximum number of outputs that reveal their input, which delta permits
-        (``limit_guesses_from_delta``).
+        (``limit_delta_guesses``).
     alpha: error of the bound, 1 minus its confidence.
 
     A fair coin chooses which of two inputs each output comes from. If an output does not reveal its
@@ -260,7 +260,7 @@ def bound_epsilon_by_guesses(
     return np.asarray(np.where(least > 0.5, special.logit(np.maximum(least, 0.5)), 0.0))
 
 
-def predict_best_bound(draws: int, rates: RatesByWorld, delta: float, alpha: float) -> float:
+def predict_best_bound(draws: int, rates: EventRates, delta: float, alpha: float) -> float:
     """Predicts the largest lower bound on epsilon that one of k rules gives by its guesses.
 
     draws: number of outputs.
@@ -270,7 +270,7 @@ def predict_best_bound(draws: int, rates: RatesByWorld, delta: float, alpha: flo
 
     The bound is that of ``bound_epsilon_by_guesses``.
     """
-    revealed, left = limit_guesses_from_delta(draws, both=True, delta=delta, alpha=alpha)
+    revealed, left = limit_delta_guesses(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
     return float(bound_epsilon_by_guesses(draws * right, draws * wrong, revealed, left).max())
 
@@ -280,7 +280,7 @@ def approximate_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -
 
     right, wrong: numbers of right and of wrong guesses.
     revealed: maximum number of outputs that reveal their input, which delta permits
-        (``limit_guesses_from_delta``).
+        (``limit_delta_guesses``).
     z: normal quantile at the confidence of the bound.
 
     The result is not a bound; it serves to choose a rule. The Clopper-Pearson limit is a quantile
@@ -341,8 +341,8 @@ class ThresholdLimits:
     limits share the error: a lower and an upper limit of the probability of a 1 in each world.
     """
 
-    prob_p_lower: Floats
-    prob_q_upper: Floats
+    p_lower: Floats
+    q_upper: Floats
     thresholds: Floats
     is_score_above: NDArray[np.bool_]
     is_p_in_first_world: NDArray[np.bool_]
@@ -376,8 +376,8 @@ class ThresholdLimits:
             np.concatenate(column) for column in zip(*parts, strict=True)
         )
         return cls(
-            prob_p_lower=low,
-            prob_q_upper=np.asarray(high, dtype=np.float64),
+            p_lower=low,
+            q_upper=np.asarray(high, dtype=np.float64),
             thresholds=cuts,
             is_score_above=above_all,
             is_p_in_first_world=first_all,
@@ -386,13 +386,13 @@ class ThresholdLimits:
 
     def find_best_event_index(self, delta: float) -> int:
         """Returns the index of the event with the largest lower bound on epsilon at ``delta``."""
-        return int(np.argmax((self.prob_p_lower - delta) / self.prob_q_upper))
+        return int(np.argmax((self.p_lower - delta) / self.q_upper))
 
     def bound_epsilon(self, delta: float) -> float:
         """Returns a lower bound on epsilon at ``delta``."""
         k = self.find_best_event_index(delta)
-        sure = self.prob_p_lower[k] - delta
-        return float(np.log(sure / self.prob_q_upper[k])) if sure > self.prob_q_upper[k] else 0.0
+        sure = self.p_lower[k] - delta
+        return float(np.log(sure / self.q_upper[k])) if sure > self.q_upper[k] else 0.0
 
     def bound_delta(self, epsilon: ArrayLike) -> Floats:
         """Returns a lower bound on delta at each ``epsilon``.
@@ -400,9 +400,7 @@ class ThresholdLimits:
         With confidence 1 - ``alpha``, none of the bounds exceeds the true delta.
         """
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
-        return np.asarray(
-            np.maximum((self.prob_p_lower - ratio * self.prob_q_upper).max(axis=-1), 0.0)
-        )
+        return np.asarray(np.maximum((self.p_lower - ratio * self.q_upper).max(axis=-1), 0.0))
 
     def bound_renyi(self, order: float) -> float:
         """Returns a lower bound on the larger of two Renyi divergences of the given ``order``.
@@ -417,10 +415,10 @@ class ThresholdLimits:
         """
         if not 1 < order < math.inf:
             raise InputError(f"Expected a Renyi order above 1, got order={order:g}. Give 2 or 8.")
-        above = self.prob_p_lower > self.prob_q_upper
+        above = self.p_lower > self.q_upper
         if not above.any():
             return 0.0
-        p, q = self.prob_p_lower[above], self.prob_q_upper[above]
+        p, q = self.p_lower[above], self.q_upper[above]
         of_event = order * np.log(p) + (1 - order) * np.log(q)
         of_rest = order * np.log1p(-p) + (1 - order) * np.log1p(-q)
         total = special.logsumexp(np.stack([of_event, of_rest]), axis=0)
@@ -449,16 +447,14 @@ def find_attainable_epsilon(one: Floats, other: Floats, *, delta: float, alpha: 
     matter, and whether all scores are 0 or 1. The bound is reached if every score under one input
     is larger than every score under the other input.
     """
-    expected = predict_binary_bound if _is_binary(one, other) else predict_threshold_bound
+    expected = predict_binary_bound if _is_binary(one, other) else predict_rank_bound
     return max(
         expected(len(p), len(q), PERFECT_GUESS_RATES, delta=delta, alpha=alpha)
         for p, q in ((one, other), (other, one))
     )
 
 
-def predict_threshold_bound(
-    n: int, m: int, rates: RatesByWorld, *, delta: float, alpha: float
-) -> float:
+def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
     """Predicts the lower bound on epsilon that ``ThresholdLimits`` give, if the numbers of scores
     beyond each threshold equal their expectation.
 
@@ -478,9 +474,7 @@ def predict_threshold_bound(
     return _max_log_ratio(clopper_pearson_lower(n * p, n, error) - delta, high)
 
 
-def predict_binary_bound(
-    n: int, m: int, rates: RatesByWorld, *, delta: float, alpha: float
-) -> float:
+def predict_binary_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
     """Predicts the lower bound on epsilon that ``ThresholdLimits`` give for scores of 0 and 1.
 
     The prediction assumes that counts equal their expectation.

@@ -16,11 +16,7 @@ from scipy import special
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_mu
 from fedrec_auditor.accountants.statements import Bound, Claim, Horizon
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, exceeds, refutes
-from fedrec_auditor.auditor.worlds.estimators.base import (
-    Estimator,
-    RatesByWorld,
-    search_min_samples,
-)
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator, EventRates, search_min_samples
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -114,13 +110,13 @@ _MAX_DRAWS = 10**9
 _HALF_WIDTHS = np.linspace(0.0, 8.0, 161)
 
 
-def _response_rates(epsilon: float, delta: float) -> RatesByWorld:
+def _response_rates(epsilon: float, delta: float) -> EventRates:
     """Returns the probabilities of the true answer of randomized response under two inputs."""
     right = special.expit(epsilon)
     return np.array([right]), np.array([1.0 - right])
 
 
-def _gaussian_rates(epsilon: float, delta: float) -> RatesByWorld:
+def _gaussian_rates(epsilon: float, delta: float) -> EventRates:
     """Returns, for two normal distributions, the tail probabilities beyond each of several
     thresholds.
 
@@ -161,7 +157,7 @@ class RefutationDraws:
         estimator: the estimator that measures the bound.
         """
 
-        def fewest(rates: RatesByWorld) -> int | None:
+        def fewest(rates: EventRates) -> int | None:
             def enough(samples: int) -> bool:
                 limit = estimator.predict_bound(samples, rates, delta=delta, alpha=1.0 - confidence)
                 return exceeds(limit, epsilon)

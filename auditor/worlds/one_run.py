@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import BoundMeasurement, DrawPlan, EpsilonBound
+from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonBound
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import AllowedValues, Checked
 
@@ -101,7 +101,7 @@ class OneRunGuesses:
     n_canaries: int
     n_guesses: int
     n_right: int
-    has_in_and_out_guesses: bool = True
+    is_two_sided: bool = True
 
     def compute_p_value(self, epsilon: float, delta: float) -> float:
         """Returns an upper bound of the probability of at least ``n_right`` right guesses under DP.
@@ -199,7 +199,7 @@ class OneRunGuesses:
         is derived here.
         """
         m, r = self.n_canaries, self.n_guesses
-        scale = 1 if self.has_in_and_out_guesses else 2
+        scale = 1 if self.is_two_sided else 2
         right, wrong = alpha * self.n_right / m, alpha * (r - self.n_right) / m
         for j in range(self.n_right - 1, -1, -1):
             if right + wrong > r / m or right * scale > 1:
@@ -299,9 +299,7 @@ class OneRun(Checked, base.Estimator):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 
-    def estimate(
-        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
-    ) -> BoundMeasurement:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
         """Guesses which canaries the training included, by their scores, and counts right guesses.
 
         Raises InputError if ``worlds`` have no ``run_canaries``, which runs the training.
@@ -317,16 +315,11 @@ class OneRun(Checked, base.Estimator):
         selecting, testing = order[:split], order[split:]
         values, judged = _score_canaries(scores.reshape(len(scores), -1), included, selecting)
         m, delta = len(testing), request.delta
-        budget = RuleTestPlan(
-            n_draws=m, delta=delta, alpha=request.alpha, margin_in_std_errors=_CAUTION
-        )
+        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
         shares, right = _plan_guesses(included[selecting][_rank(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
-            n_canaries=m,
-            n_guesses=guesses,
-            n_right=round(right * guesses),
-            has_in_and_out_guesses=both,
+            n_canaries=m, n_guesses=guesses, n_right=round(right * guesses), is_two_sided=both
         )
         theorem, source = self._choose(expected, delta=delta, alpha=request.alpha)
         inside = _count_in_guesses(guesses, values[testing], np.sort(values[selecting]), shares)
@@ -334,9 +327,7 @@ class OneRun(Checked, base.Estimator):
         ranked = included[testing][_rank(values[testing], rng)]
         hits, misses = ranked[:inside], ranked[m - outside :]
         n_right = int(hits.sum() + (~misses).sum())
-        counts = OneRunGuesses(
-            n_canaries=m, n_guesses=guesses, n_right=n_right, has_in_and_out_guesses=both
-        )
+        counts = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right, is_two_sided=both)
         best = OneRunGuesses(n_canaries=m, n_guesses=m, n_right=m)
         witness = worlds.make_witness(
             (0, 1),
@@ -353,10 +344,10 @@ class OneRun(Checked, base.Estimator):
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
             return EpsilonBound(shown, largest, witness)
 
-        return BoundMeasurement(len(included), limit, f" ({source})")
+        return BoundResult(len(included), limit, f" ({source})")
 
     def predict_bound(
-        self, samples: int, rates: base.RatesByWorld, *, delta: float, alpha: float
+        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if the numbers of right and of wrong
         guesses equal their expectation.
@@ -367,7 +358,7 @@ class OneRun(Checked, base.Estimator):
         """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
-        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=alpha, margin_in_std_errors=0.0)
+        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=alpha, margin=0.0)
         k = int(np.argmax(budget.predict_bound(right, wrong, m, both=True)))
         guesses = round(right[k] + wrong[k])
         n_right = min(guesses, round(right[k]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.worlds import statistics
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan, propose_rules
-from fedrec_auditor.auditor.worlds.statistics import ScalarScore, fit_boosted_trees, round_by_size
+from fedrec_auditor.auditor.worlds.statistics import ScalarScore, fit_boosted_trees, round_scaled
 
 Floats = NDArray[np.float64]
 
@@ -368,7 +368,7 @@ def choose_run_scorer(
         return (lambda features: rule(features[:, :rest])), how
 
     half = min(len(first), len(second)) // 2
-    bold = replace(budget, margin_in_std_errors=_CAUTION)
+    bold = replace(budget, margin=_CAUTION)
 
     def expected(rule: RunScorer, start: int = 0) -> float:
         number = ScalarScore("vote", lambda x: x)
@@ -383,7 +383,7 @@ def choose_run_scorer(
 
 
 def _take_column(place: int) -> RunScorer:
-    return lambda features: round_by_size(features[:, place])
+    return lambda features: round_scaled(features[:, place])
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,9 +422,7 @@ class LinearRule:
         features = np.column_stack([features, np.ones(len(both))])
         weights = statistics.fit_logistic(features, is_first, 1.0 - is_first)
         weights = white @ weights[:-1]
-        return cls(
-            center, scale, round_by_size(weights / max(float(np.abs(weights).max()), 1e-300))
-        )
+        return cls(center, scale, round_scaled(weights / max(float(np.abs(weights).max()), 1e-300)))
 
     @classmethod
     def fit_single_feature(cls, first: Floats, second: Floats) -> LinearRule | None:
@@ -447,11 +445,11 @@ class LinearRule:
 
     def standardize(self, features: Floats) -> Floats:
         """Returns features as deviations from ``center`` in units of ``scale``, clipped, (n, f)."""
-        return round_by_size(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
+        return round_scaled(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: Floats) -> Floats:
         """Returns the weighted sum of the ``features`` (n, f) of each run, (n,)."""
-        return round_by_size(self.standardize(features) @ self.weights)
+        return round_scaled(self.standardize(features) @ self.weights)
 
 
 def _trees_win(first: Floats, second: Floats) -> bool:

@@ -354,9 +354,7 @@ class Sampler:
             scope=REPORT_SCOPE,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
             encoder=self.field_encoder,
-            draw_in_world_order=lambda order, rng: self.draw_in_order(
-                inputs, order, [rng] * len(inputs)
-            ),
+            draw_in_order=lambda order, rng: self.draw_in_order(inputs, order, [rng] * len(inputs)),
         )
 
 

@@ -24,10 +24,10 @@ from fedrec_auditor.auditor.worlds.statistics import (
     OutcomeIndex,
     Statistic,
     as_floats,
-    choose_cut_points,
     count_in_intervals,
     learn_scores,
     make_bit_scores,
+    make_cuts,
     make_modulo_score,
     make_predefined_scores,
 )
@@ -63,7 +63,7 @@ def draw_outputs(
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
     size = max(sizes)
-    for together in [[*numbers]] if worlds.draw_in_world_order else [[world] for world in numbers]:
+    for together in [[*numbers]] if worlds.draw_in_order else [[world] for world in numbers]:
         wanted = {world: min(sizes[world], size) for world in together}
         for world, block in worlds.draw_blocks(wanted, [streams[each] for each in together]):
             parts[world].append(read(block))
@@ -284,9 +284,7 @@ class SelectionDraws:
             rules = [(a, b, rule) for a, b, _, rule in candidates]
             fresh, streams = dict.fromkeys(compared, size), rng.spawn(len(compared))
             tables = count_guesses(worlds, rules, fresh, streams, self.namer.output_shape)
-            lucky = reassess_candidates(
-                candidates, tables, size, replace(rare, margin_in_std_errors=0.0)
-            )
+            lucky = reassess_candidates(candidates, tables, size, replace(rare, margin=0.0))
             candidates = reassess_candidates(candidates, tables, size, common)
         best = choose_simplest_rule(candidates)
         pair = best[:2] if best else (0, 1)
@@ -327,7 +325,7 @@ class SelectionDraws:
         """
         statistics = self._list_statistics()
         pairs = self._choose_pairs(statistics, budget)
-        trusting = replace(budget, margin_in_std_errors=0.0)
+        trusting = replace(budget, margin=0.0)
 
         def distinct(attempt: RuleTestPlan, minimum: float) -> list[_Candidate]:
             """Rules with a predicted bound above ``minimum``; of rules with equal bounds only the
@@ -355,7 +353,7 @@ class SelectionDraws:
         likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected_bound)[:_CANDIDATES]
         chosen = [rules[i] for i in sorted(likely)]
         best = choose_simplest_rule(chosen)
-        if best is not None and best.rule.statistic.is_read_from_output and best.expected_bound > 0:
+        if best is not None and best.rule.statistic.is_raw and best.expected_bound > 0:
             simpler = self._simplify(best, trusting)
             chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
         return chosen
@@ -505,13 +503,10 @@ class SelectionDraws:
         if len(pairs) <= _CLOSELY:
             return pairs
         expected = np.zeros(len(pairs))
-        budget = replace(
-            budget,
-            margin_in_std_errors=budget.margin_in_std_errors + np.sqrt(2 * np.log(len(pairs))),
-        )
+        budget = replace(budget, margin=budget.margin + np.sqrt(2 * np.log(len(pairs))))
         for statistic in statistics:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
-            cuts = choose_cut_points(np.concatenate(values))
+            cuts = make_cuts(np.concatenate(values))
             counts = np.array([count_in_intervals(row, cuts) for row in values], float)
             glances = [decision_rules.estimate_epsilon(counts[[a, b]], budget) for a, b in pairs]
             expected = np.maximum(expected, glances)
@@ -552,11 +547,11 @@ def choose_simplest_rule(candidates: Sequence[_Candidate]) -> _Candidate | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
     The first candidate wins among those with nearly equal bounds. A rule on a value that is read
-    directly from the output (``is_read_from_output``) wins if its bound is at most 5% smaller. The
+    directly from the output (``is_raw``) wins if its bound is at most 5% smaller. The
     result is None if there are no candidates.
     """
     best = decision_rules.choose_best_rule(candidates)
-    entries = [each for each in candidates if each.rule.statistic.is_read_from_output]
+    entries = [each for each in candidates if each.rule.statistic.is_raw]
     plain = decision_rules.choose_best_rule(entries)
     if best is None or plain is None:
         return best
@@ -604,13 +599,8 @@ def make_guess_witness(
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (
-            (counts.first_world_right_wrong, decision_rules.FIRST, pair, (drawn[0], drawn[1])),
-            (
-                counts.second_world_right_wrong,
-                decision_rules.SECOND,
-                pair[::-1],
-                (drawn[1], drawn[0]),
-            ),
+            (counts.first_world_counts, decision_rules.FIRST, pair, (drawn[0], drawn[1])),
+            (counts.second_world_counts, decision_rules.SECOND, pair[::-1], (drawn[1], drawn[0])),
         ),
         key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )

@@ -100,7 +100,7 @@ class ScalarScore:
 
     name: str
     compute: Callable[[Values], Values]
-    is_read_from_output: bool = False
+    is_raw: bool = False
     cuts: ClassVar[None] = None
 
     def evaluate(self, outputs: Values) -> Values:
@@ -165,7 +165,7 @@ class OutcomeIndex:
     part_names: the name of each part.
     """
 
-    is_read_from_output: ClassVar[bool] = True
+    is_raw: ClassVar[bool] = True
     values_or_cuts: tuple[Values, ...]
     weights: NDArray[np.uint64]
     outcome_keys: NDArray[np.uint64]
@@ -198,7 +198,7 @@ class OutcomeIndex:
             values = np.unique(column)
             if len(values) > max_outcomes:
                 return None
-            marks_by_entry.append(choose_cut_points(values) if column.dtype.kind == "f" else values)
+            marks_by_entry.append(make_cuts(values) if column.dtype.kind == "f" else values)
         marks = tuple(marks_by_entry)
         rng = np.random.default_rng(0)
         weights = rng.integers(2**62, size=len(marks), dtype=np.uint64) * np.uint64(2)
@@ -275,7 +275,7 @@ Statistic = ScalarScore | OutcomeIndex
 """A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
 ``evaluate`` computes the numbers. ``cuts`` are prescribed cuts, with no guess below the first cut;
-if it is None, the values determine the cuts. ``is_read_from_output`` is true if the number is read from
+if it is None, the values determine the cuts. ``is_raw`` is true if the number is read from
 the output without a computation. ``describe`` describes the outputs whose number is in an interval.
 """
 
@@ -415,7 +415,7 @@ def has_frequent_value(values: NDArray[Any]) -> bool:
     return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
 
 
-def choose_cut_points(values: NDArray[Any]) -> Floats:
+def make_cuts(values: NDArray[Any]) -> Floats:
     """Returns cuts that divide the range of ``values`` into intervals, as an increasing array (m,).
 
     If there are few distinct values, the cuts lie between them. Otherwise the cuts are quantiles,
@@ -451,7 +451,7 @@ SCORE_ROUNDING_STEP = 2.0**-32
 _MIN_SIZE = 1e-250
 
 
-def round_by_size(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
+def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     """Rounds ``values`` to multiples of 2^-32 times the power of two at or above ``size``.
 
     Linear algebra adds in an order that depends on the processor, so the last bits of a sum depend
@@ -538,20 +538,18 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
         """
         center, scale = middle[entries], spread[entries]
         return ScalarScore(
-            name, lambda flat: round_by_size(compute(_standardize(flat[:, entries], center, scale)))
+            name, lambda flat: round_scaled(compute(_standardize(flat[:, entries], center, scale)))
         )
 
     shift = a.mean(axis=0) - b.mean(axis=0)
     squares = (a * a).mean(axis=0) - (b * b).mean(axis=0)
     squares /= np.maximum(np.concatenate([a * a, b * b]).std(axis=0), 1e-9)
     zeros = (first == 0).mean(axis=0) - (second == 0).mean(axis=0)
-    apart = round_by_size(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
+    apart = round_scaled(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
-        yield ScalarScore(
-            namer.name_entry(entry), itemgetter((slice(None), entry)), is_read_from_output=True
-        )
-    by_shift = np.argsort(-round_by_size(np.abs(shift)), kind="stable")
+        yield ScalarScore(namer.name_entry(entry), itemgetter((slice(None), entry)), is_raw=True)
+    by_shift = np.argsort(-round_scaled(np.abs(shift)), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])
         sign = np.sign(shift[chosen])
@@ -560,7 +558,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
         every = np.arange(len(shift))
         variance = np.maximum((a.var(axis=0) + b.var(axis=0)) / 2.0, 1e-9)
         weights = shift / variance
-        weights = round_by_size(weights / np.abs(weights).max(initial=1e-300))
+        weights = round_scaled(weights / np.abs(weights).max(initial=1e-300))
         yield score(
             "projection on the difference of means", every, partial(_weigh, weights=weights)
         )
@@ -570,7 +568,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
     a, b = a[:, top], b[:, top]
     features = _make_feature_map(np.median(a, axis=0), np.median(b, axis=0))
     counts = np.repeat([1.0, 0.0], [len(a), len(b)])
-    weights = round_by_size(fit_logistic(features(np.concatenate([a, b])), counts, 1.0 - counts))
+    weights = round_scaled(fit_logistic(features(np.concatenate([a, b])), counts, 1.0 - counts))
     yield score(f"log-odds learnt on {len(top)} entries", top, lambda x: features(x) @ weights)
     yield score(f"gradient boosting on {len(top)} entries", top, fit_boosted_trees(a, b))
 
@@ -593,7 +591,7 @@ def _make_items_score(first: Floats, second: Floats, values: Floats) -> ScalarSc
     names = ", ".join(f"{value:g}" for value in values[np.argsort(-np.abs(weights))][:2])
     return ScalarScore(
         f"log-odds of output's values ({names} above all)",
-        lambda x: round_by_size(count(x) @ weights),
+        lambda x: round_scaled(count(x) @ weights),
     )
 
 
@@ -603,7 +601,7 @@ def _weigh(x: Floats, weights: Floats) -> Floats:
 
 def _standardize(x: Floats, middle: Floats, spread: Floats) -> Floats:
     with np.errstate(over="ignore"):
-        return round_by_size(np.clip((x - middle) / spread, -_REACH, _REACH))
+        return round_scaled(np.clip((x - middle) / spread, -_REACH, _REACH))
 
 
 def _make_feature_map(first: Floats, second: Floats) -> Callable[[Floats], Floats]:

@@ -75,7 +75,7 @@ class Worlds:
     run_canaries: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]] | None = (
         None
     )
-    draw_in_world_order: (
+    draw_in_order: (
         Callable[[NDArray[np.intp], np.random.Generator], Mapping[int, NDArray[Any]]] | None
     ) = None
 
@@ -142,7 +142,7 @@ class Worlds:
         drift over time or over calls is independent of the world. Otherwise the worlds follow one
         another. Raises InputError if the outputs of a world differ in shape.
         """
-        mixed, numbers = self.draw_in_world_order, [*sizes]
+        mixed, numbers = self.draw_in_order, [*sizes]
         shapes = dict.fromkeys(numbers, shape)
         groups = [numbers] if mixed else [[number] for number in numbers]
         for together, rng in zip(groups, streams, strict=False):

@@ -273,11 +273,7 @@ def format_formula(row: CatalogueRow) -> str:
     If the entry has several numbers, the text is the formula without a value.
     """
     finding = row.finding
-    value = (
-        format_correct_number(_choose(row))
-        if finding is None
-        else say.format_epsilon_range(finding)
-    )
+    value = format_correct_number(_choose(row)) if finding is None else say.format_range(finding)
     return _append_value(row, row.provable, value)
 
 
@@ -499,7 +495,7 @@ def _list_facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
         yield "Shown lower bound", say.make_shown_quantity(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim = say.format_4_digits(row.repaired.claim.epsilon)
-        epsilon = say.format_epsilon_range(row.repaired)
+        epsilon = say.format_range(row.repaired)
         settings = say.format_settings(row.repaired_settings)
         if row.paper.code:  # settings of released code, which no command sets
             settings = settings.replace("--set ", "")

@@ -92,7 +92,7 @@ def _draw_spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
     ends = levels.get("5%", low), levels.get("50%", low), levels.get("95%", high)
     drawn = [drawing.draw_text(0, y, "all users", bold=True), *bar(y, *ends)]
     drawn.append(drawing.draw_line(place(high), y - 10, place(high), y + 2, "ink", 2))
-    for trait, name, mean in users.group_success_means:
+    for trait, name, mean in users.group_means:
         if trait != head:
             head = trait
             y += _STEP + 6
@@ -104,8 +104,7 @@ def _draw_spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
     drawn += [drawing.draw_text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
     sure = say.to_percent(row.confidence)
     means = "; ".join(
-        f"{trait} {name} = {say.format_short(one.value)}"
-        for trait, name, one in users.group_success_means
+        f"{trait} {name} = {say.format_short(one.value)}" for trait, name, one in users.group_means
     )
     return Picture(
         drawing.make_svg(_WIDTH, y + 6, drawn),

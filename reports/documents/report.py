@@ -117,7 +117,7 @@ def _describe_audit(record: Contents, glance: Summary) -> Iterator[str]:
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
     yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
-    if not glance.section.is_callers_system:
+    if not glance.section.is_own:
         yield "The system is a re-implementation of its paper, not its authors' code."
     if glance.section.is_quick:
         cut = metrics.format_trained_rounds(glance.section)
@@ -424,9 +424,7 @@ _SYSTEM_COLUMNS: dict[str, Callable[[Summary], FactValue]] = {
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
     "Result of the attacks": lambda glance: glance.attack_details,
-    "What to do": lambda glance: say.join_texts(
-        glance.advice, glance.utility_shortfall_text, by=" "
-    ),
+    "What to do": lambda glance: say.join_texts(glance.advice, glance.utility_shortfall, by=" "),
 }
 
 

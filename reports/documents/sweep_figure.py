@@ -158,7 +158,7 @@ def _find_range(system: Frontier) -> tuple[float, float]:
 
 def _draw_gains(system: Frontier, height: AxisScale) -> list[str]:
     """Returns the SVG elements of the left panel: utility against the attack's gain."""
-    gains = [(point, point.attack_gain) for point in system.points if point.attack_gain is not None]
+    gains = [(point, point.gain) for point in system.points if point.gain is not None]
     ends = [end for _, gain in gains for end in gain.confidence_interval]
     low, high = min([0.0, *ends]), max([0.1, *ends])
     rim = 0.04 * (high - low)

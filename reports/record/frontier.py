@@ -160,9 +160,9 @@ class SweepPoint:
 
     name: str
     utility: AllTrainingsRow
-    attack_gain: AllTrainingsRow | None
+    gain: AllTrainingsRow | None
     epsilon_by_kind: dict[str, float]
-    user_epsilon_by_kind: dict[str, float] = field(default_factory=dict)
+    user_epsilons: dict[str, float] = field(default_factory=dict)
     is_noiseless: bool = False
 
     def describe_epsilon(self, kind: str, *, whole: bool = False) -> str:
@@ -172,13 +172,9 @@ class SweepPoint:
         whole: whether to take the epsilon for a whole user over the training, instead of that in
             the scope of the drawing.
         """
-        epsilons = self.user_epsilon_by_kind if whole else self.epsilon_by_kind
+        epsilons = self.user_epsilons if whole else self.epsilon_by_kind
         epsilon = epsilons.get(kind)
-        clear = (
-            self.is_noiseless
-            and kind == "shown"
-            and self.user_epsilon_by_kind.get(kind) == math.inf
-        )
+        clear = self.is_noiseless and kind == "shown" and self.user_epsilons.get(kind) == math.inf
         if clear and epsilon in (None, math.inf):
             return "infinite, because data are sent unprotected"
         if epsilon is None:
@@ -336,11 +332,9 @@ def _make_frontier(
             SweepPoint(
                 name=_make_label(swept.variants[place], place in beside, len(beside) > 1),
                 utility=row,
-                attack_gain=next(
-                    (r for r in gains if r.variant == place and _match(r, strongest)), None
-                ),
+                gain=next((r for r in gains if r.variant == place and _match(r, strongest)), None),
                 epsilon_by_kind=epsilons(place, scope),
-                user_epsilon_by_kind=epsilons(place, wider or scope),
+                user_epsilons=epsilons(place, wider or scope),
                 is_noiseless=place in beside,
             )
             for place, row in chosen.items()

@@ -71,7 +71,7 @@ class Leak:
         return min((self.result_lower_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
 
     @property
-    def result_clause(self) -> str:
+    def clause(self) -> str:
         """Clause that describes the attack result and its baseline, without the system's name."""
         row = self.row
         return (
@@ -313,7 +313,7 @@ def describe_leaks(record: Contents, margin: float) -> str:
         )
     worst = leaking[0]
     return (
-        f"The worst leak is in {worst.row.target}: {worst.result_clause}. In total, {len(leaking):,} of "
+        f"The worst leak is in {worst.row.target}: {worst.clause}. In total, {len(leaking):,} of "
         f"{len(tried):,} results close {by}.{little}"
     )
 

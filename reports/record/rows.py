@@ -236,7 +236,7 @@ class UsersRow(Row):
     each: tuple[tuple[int, float], ...] = ()
 
     @property
-    def group_success_means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
+    def group_means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
         """Attribute, name and mean success of each group of users, sorted by the first two."""
         named = ((trait, sorted(groups.items())) for trait, groups in sorted(self.groups.items()))
         return tuple((trait, name, mean) for trait, groups in named for name, mean in groups)

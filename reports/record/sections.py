@@ -49,7 +49,7 @@ class Section:
     other_bounds: tuple[record_rows.Measurement, ...] = ()
     n_users: int | None = None
     is_quick: bool = False
-    is_callers_system: bool = False
+    is_own: bool = False
 
     def __repr__(self) -> str:
         """Returns the system's name, and verdict and reason of its headline finding."""
@@ -107,7 +107,7 @@ def group_by_system(record: record_rows.Contents) -> tuple[Section, ...]:
             other_bounds=tuple(row for row in measured if (name, row.bound) not in quoted),
             n_users=None if data is None else data.n_users,
             is_quick=quick,
-            is_callers_system=name in record.own,
+            is_own=name in record.own,
         )
 
     names = dict.fromkeys(row.target for part in _PARTS for row in getattr(record, part))

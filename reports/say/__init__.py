@@ -409,7 +409,7 @@ def format_limits(lower: float | None, upper: float | None) -> str:
     return f"{format_floor_4_digits(lower)} to {format_ceil_4_digits(upper)}"
 
 
-def format_epsilon_range(finding: Finding) -> str:
+def format_range(finding: Finding) -> str:
     """Formats the range of epsilon between the lower and the upper bound of a judged claim."""
     ends = (None if x is None else x.epsilon for x in (finding.lower_bound, finding.accounted))
     return format_limits(*ends)

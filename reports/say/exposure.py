@@ -98,7 +98,7 @@ class Exposure:
     """
 
     main_bounds: tuple[BoundsInScope, ...]
-    bounds_in_other_scopes: tuple[BoundsInScope, ...]
+    other_bounds: tuple[BoundsInScope, ...]
     cell_tone: CellTone
 
 
@@ -119,7 +119,7 @@ def find_exposure(section: Section, vantage: Vantage) -> Exposure | None:
     first = (widest, largest) if _shown_epsilon(largest) > _shown_epsilon(widest) else (widest,)
     return Exposure(
         main_bounds=first,
-        bounds_in_other_scopes=tuple(each for each in every if each not in first),
+        other_bounds=tuple(each for each in every if each not in first),
         cell_tone=_choose_tone(judged, max(bounds, key=lambda bound: bound.epsilon, default=None)),
     )
 

@@ -164,9 +164,7 @@ def describe_user_spread(row: AttackRow) -> str:
 
 def _describe_groups(users: UsersRow) -> str:
     """Returns a sentence on the most and the least exposed group; "" if their intervals overlap."""
-    named = [
-        (m, f"“{name}” ({by}), {format_value(m)}") for by, name, m in users.group_success_means
-    ]
+    named = [(m, f"“{name}” ({by}), {format_value(m)}") for by, name, m in users.group_means]
     if not named:
         return ""
     low, high = (f(named, key=lambda pair: pair[0].value) for f in (min, max))

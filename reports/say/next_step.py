@@ -133,7 +133,7 @@ def _explain_proof(section: Section, finding: Finding) -> str:
         little = f" The proved epsilon, {most}, is so large that it guarantees almost nothing."
         return little if is_vacuous(proof) else ""
     bound = finding.lower_bound
-    if not section.is_callers_system or (bound is not None and math.isinf(bound.epsilon)):
+    if not section.is_own or (bound is not None and math.isinf(bound.epsilon)):
         return ""
     return f" {say.fill_text('advice', 'proof')}"
 

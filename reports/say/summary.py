@@ -186,7 +186,7 @@ class Summary:
         return f"{harmed}{counts.n_unusable:,} of {counts.sent:,} messages are empty or unusable"
 
     @property
-    def utility_shortfall_text(self) -> str:
+    def utility_shortfall(self) -> str:
         """Text that names what the system's utility does not beat: guessing, baseline, or both.
 
         The text is empty if the utility beats both.
@@ -266,7 +266,7 @@ class Summary:
         phrase = say.join_texts(self.claim_phrase, self.scope_phrase)
         claim = say.join_texts(f"claim: {self.verdict}", phrase, by="; ")
         results, todo = f"{claim}. {self.attack_details}.", f"To do: {self.advice}"
-        text = say.join_texts(results, self.utility_shortfall_text, todo, by=" ")
+        text = say.join_texts(results, self.utility_shortfall, todo, by=" ")
         return f"{self.section.target}: {self.assessment.severity_text}; {text}"
 
     @property

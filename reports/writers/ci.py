@@ -138,9 +138,7 @@ def _list_results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> I
     for leak in find_leaks(record, gate.leak_margin):
         row = leak.row
         name = f"{row.attack} {row.vantage} {row.metric}"
-        yield _Result(
-            _LEAK, row.target, name, f"{leak.result_clause}.", waiver=find_waiver(row, gate)
-        )
+        yield _Result(_LEAK, row.target, name, f"{leak.clause}.", waiver=find_waiver(row, gate))
     summaries = summarize_systems(record, gate.leak_margin)
     for glance in summaries:
         severity = glance.leak_assessment.severity
@@ -243,7 +241,7 @@ def _list_cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Ite
     if gate.fail_on is verdicts.FailOn.LEAK:
         for leak in find_leaks(record, gate.leak_margin):
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
-            yield _Result(_LEAK, leak.row.target, name, leak.result_clause, "failure")
+            yield _Result(_LEAK, leak.row.target, name, leak.clause, "failure")
     failing, unknown = apply_gate(record, gate)
     name = f"severity: {gate.fail_on}"
     for glance in failing:

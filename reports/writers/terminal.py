@@ -185,9 +185,7 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         for point in system.points:
             epsilons = [point.describe_epsilon(kind) for kind in frontier.EPSILON_KINDS]
             epsilons += [point.describe_epsilon(kind, whole=True) for kind in wider]
-            rows.append(
-                (point.name, *map(_format_figure, (point.utility, point.attack_gain)), *epsilons)
-            )
+            rows.append((point.name, *map(_format_figure, (point.utility, point.gain)), *epsilons))
         heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
         for text in heads:
             table.add_column(text, overflow="fold")
@@ -395,7 +393,7 @@ def _print_summaries(summaries: Sequence[Summary], console: Console) -> None:
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
         got, todo = say.capitalize_first(glance.attack_result), f"To do: {glance.advice}"
-        texts = (glance.scope_phrase, got, glance.utility_shortfall_text, todo)
+        texts = (glance.scope_phrase, got, glance.utility_shortfall, todo)
         print_paragraphs(console, filter(None, texts), "", indent=_INDENT)
 
 

@@ -87,8 +87,8 @@ def _read_pairs(source: DataFiles) -> InteractionRows:
     """Reads the user-movie pairs in the columns userID and movieID of interactions.parquet."""
     place = source.describe_file(LAYOUT_WITHOUT_RATINGS[0])
     data = copy_to_arrow(b"".join(source.read_blocks(LAYOUT_WITHOUT_RATINGS[0], in_memory=True)))
-    file = TypedTable(name_in_errors=place, open_batches=partial(read_parquet, [data]))
-    names = file.read_column_names()
+    file = TypedTable(label=place, open_batches=partial(read_parquet, [data]))
+    names = file.read_names()
     wanted: dict[str, tuple[int, str]] = {}
     for role, name in INTERACTION_COLUMN_BY_ROLE.items():
         what = f"column {name} of integers without gaps"

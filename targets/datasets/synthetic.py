@@ -46,7 +46,7 @@ class SyntheticTruth:
     user_taste: NDArray[np.int64]
     item_taste: NDArray[np.int64]
     attributes: dict[str, Attribute]
-    preferences_by_attribute: dict[str, NDArray[np.int64]]
+    preferences: dict[str, NDArray[np.int64]]
     n_items_per_user: NDArray[np.int64]
 
 
@@ -150,7 +150,7 @@ class Synthetic(Checked):
             user_taste=rng.integers(0, self.tastes, self.n_users),
             item_taste=rng.integers(0, self.tastes, self.n_items),
             attributes=attributes,
-            preferences_by_attribute={
+            preferences={
                 name: rng.integers(0, len(USER_SHARE_BY_CATEGORY[name]), self.n_items)
                 for name in ("gender", "age_group")
             },
@@ -168,7 +168,7 @@ class Synthetic(Checked):
         of users, and ``truth`` is the result of ``draw_truth``.
         """
         matches = self.taste * (truth.user_taste[users, None] == truth.item_taste).astype("f4")
-        for name, lean in truth.preferences_by_attribute.items():
+        for name, lean in truth.preferences.items():
             matches += self.signal * (truth.attributes[name].codes[users, None] == lean)
         weights = np.exp(ITEM_MATCH_LOG_WEIGHT * matches) * truth.popularity
         return np.asarray(weights, dtype=np.float32)

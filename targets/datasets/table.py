@@ -17,7 +17,7 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     REPAIR_FILE_ADVICE,
     NumberColumn,
     TimeColumn,
-    to_unix_seconds_and_notes,
+    to_unix_seconds,
 )
 from fedrec_auditor.targets.datasets.parts.joined import InteractionRows
 from fedrec_auditor.targets.tables import is_table_path
@@ -49,7 +49,7 @@ ROLE_COLUMN_SPECS: Mapping[str, NumberColumn | str] = {
     "user": "user",
     "item": "item",
     "rating": NumberColumn(
-        name_in_errors="rating",
+        label="rating",
         low=-np.inf,
         high=np.inf,
         pattern=NUMBER_REGEX,
@@ -121,7 +121,7 @@ class Table:
         options = {key: columns.pop(key) for key in table_file.TEXT_FILE_KEYS if key in columns}
         choose = partial(find_columns, columns=columns, place=str(path))
         file = table_file.open_table(path, options, choose, _NAMES, HEADER_IS_ROW_ADVICE)
-        there = file.read_column_names()
+        there = file.read_names()
         chosen = choose(there)
         specs = {key: (there.index(name), ROLE_COLUMN_SPECS[key]) for key, name in chosen.items()}
         pairs = InteractionRows.read(file, specs)
@@ -132,7 +132,7 @@ class Table:
             raise table_file.make_header_error(file, HEADER_IS_ROW_ADVICE)
         notes = [*_note_unread(there, chosen, columns, path.name, unsure)]
         if pairs.timestamps is not None:
-            times, read = to_unix_seconds_and_notes(pairs.timestamps, path.name)
+            times, read = to_unix_seconds(pairs.timestamps, path.name)
             pairs, notes = replace(pairs, timestamps=times), [*notes, *read]
         pairs, read = _drop_zeros(pairs, zeros, path)
         notes += read

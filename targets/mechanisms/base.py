@@ -123,8 +123,8 @@ class WorstCase:
     inputs: NDArray[Any]
     outputs: NDArray[Any]
     n_copies: int = 1
-    n_copy_groups: int = 1
-    mechanism_of_copy: Mechanism | None = None
+    n_groups: int = 1
+    copy_mechanism: Mechanism | None = None
     exhaustive: bool = False
     name_input: Callable[[Any], str] = format_value
     name_output: Callable[[Any], str] = format_value

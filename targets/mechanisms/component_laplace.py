@@ -85,7 +85,7 @@ class ComponentLaplace(LaplaceNoise):
         sizes = [component.size for component in self.components]
         return np.repeat([2.0 * self.clip / c.epsilon for c in self.components], sizes)
 
-    def compute_clean_output(self, value: NDArray[Any]) -> NDArray[Any]:
+    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
         """Returns the input clipped elementwise to [-clip, clip], before noise."""
         return np.asarray(np.clip(value, -self.clip, self.clip))
 

@@ -141,7 +141,7 @@ class Product(bases.Repetition):
         a different pair of inputs. None if the privacy loss of one entry is unbounded.
         """
         one = bases.Repetition.worst_case(self)
-        return None if one is None else replace(one, n_copy_groups=one.n_copy_groups * self.count)
+        return None if one is None else replace(one, n_groups=one.n_groups * self.count)
 
 
 class _NormalProduct(Product, bases.GaussianRepetition):
@@ -375,7 +375,7 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
         scale[-1] = 1.0 / math.sqrt(self.balance)
         return np.asarray(scale * (2.0 * self.multiplier / self.batch))
 
-    def compute_clean_output(self, value: NDArray[Any]) -> NDArray[np.float64]:
+    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the output without noise: ``step`` times the average, then the share of unclipped
         updates.
 

@@ -60,7 +60,7 @@ class DiscreteGaussian(GridNoise):
         largest F(k) - e^epsilon F(k - D) over all k, where F is the cumulative distribution
         function of the noise. This value grows with D.
         """
-        sigma, width = self.sigma / self.step, self.sensitivity_in_grid_steps
+        sigma, width = self.sigma / self.step, self.sensitivity_steps
         last = math.ceil(width / 2.0 - epsilon * sigma**2 / width) - 1
         reach = math.ceil(_TAIL * sigma) + 2
         k = np.arange(min(last, 0) - reach, min(last, reach) + 1, dtype=np.float64)
@@ -77,7 +77,7 @@ class DiscreteGaussian(GridNoise):
 
         D is the sensitivity, the distance of the rounded ends of the range.
         """
-        return dp.ZCDpEvent((self.sensitivity_in_grid_steps * self.step / self.sigma) ** 2 / 2.0)
+        return dp.ZCDpEvent((self.sensitivity_steps * self.step / self.sigma) ** 2 / 2.0)
 
     def _draw_noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         sigma = self.sigma / self.step
@@ -149,14 +149,14 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
         Raises InputError unless ``epsilon`` is in [1e-9, 700].
         """
         check_epsilon_range(epsilon)
-        width = cls(low=low, high=high, step=step, scale=step).sensitivity_in_grid_steps
+        width = cls(low=low, high=high, step=step, scale=step).sensitivity_steps
         scale = round_up(width * Fraction(step) / Fraction(epsilon))
         return cls(low=low, high=high, step=step, scale=scale)
 
     @property
     def epsilon(self) -> float:
         """Exact epsilon of one entry: the distance of the rounded ends of the range, over scale."""
-        return self.sensitivity_in_grid_steps * self.step / self.scale
+        return self.sensitivity_steps * self.step / self.scale
 
     def delta(self, epsilon: float) -> float:
         """Returns the exact delta at ``epsilon``.
@@ -169,8 +169,8 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
         """
         rate = self.step / self.scale
         outer = -math.expm1(min(epsilon - self.epsilon, 0.0))
-        inner = max(0, math.ceil((self.sensitivity_in_grid_steps - epsilon / rate) / 2.0) - 1)
-        rest = epsilon - (self.sensitivity_in_grid_steps - inner - 1) * rate
+        inner = max(0, math.ceil((self.sensitivity_steps - epsilon / rate) / 2.0) - 1)
+        rest = epsilon - (self.sensitivity_steps - inner - 1) * rate
         gained = math.expm1(-inner * rate) * math.expm1(min(rest, 0.0)) * math.exp(-rate)
         return (outer + gained) / (1.0 + math.exp(-rate))
 

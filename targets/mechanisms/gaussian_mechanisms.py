@@ -112,7 +112,7 @@ class VectorGaussian(bases.VectorMechanism, NormalNoise):
         """Sensitivity in standard deviations, 2 clip/sigma, for opposite vectors of norm clip."""
         return 2.0 * self.clip / self.sigma
 
-    def compute_clean_output(self, value: NDArray[Any]) -> NDArray[np.float64]:
+    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the vectors before noise: scaled down to an L2 norm of at most ``clip``."""
         return clip_norm(value, self.clip)
 
@@ -487,7 +487,7 @@ class EmbeddingGaussian(NormalNoise):
         """
         return self._factors.shape
 
-    def compute_clean_output(self, value: NDArray[Any]) -> NDArray[np.float64]:
+    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the gradient before noise; 0 if the rating is absent (negative)."""
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         error = np.where(value < 0, 0.0, value - u @ v)

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.components import (
     Ints,
     Payload,
     Reports,
-    check_list_entries,
+    check_lists,
 )
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -87,7 +87,7 @@ class RecordedMessages(Component):
             if file.layouts[self.name].form is PartForm.FULL:
                 out[index] = sent.values
                 continue
-            if file.layouts[self.name].form is PartForm.CHANGED_ROWS:
+            if file.layouts[self.name].form is PartForm.MOVED_ROWS:
                 out[index] = self._get_base(file)
             rows = self._check(sent.row_indices, file)
             out[np.repeat(index, sent.row_counts), rows] = sent.values
@@ -135,7 +135,7 @@ class RecordedMessages(Component):
                 file = self.files[int(files[index[0]])]
                 ordered = self.kind is not Payload.REPORTS
                 sent = file.read_part(self.name, places[index], ordered=ordered)
-                check_list_entries(self.kind, sent.values, self.n_items, self.name, str(file.path))
+                check_lists(self.kind, sent.values, self.n_items, self.name, str(file.path))
                 yield index, file, sent
 
     def _get_base(self, file: MessageFile) -> NDArray[Any] | int:
@@ -411,7 +411,7 @@ def _find_shape(
             if layout.form is not PartForm.SENT_ROWS or layout.shape:
                 raise file.make_error(f"one sign per row of {name}:rows", f"shape {layout.shape}")
             continue
-        is_moved = layout.form is PartForm.CHANGED_ROWS
+        is_moved = layout.form is PartForm.MOVED_ROWS
         if shape is None and is_moved and model is not None and name in model:
             shape = model[name].shape
         if layout.form is PartForm.FULL:

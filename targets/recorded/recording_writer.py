@@ -315,9 +315,7 @@ class RecordingWriter:
             moved = (values != base).any(axis=2)
             if moved.mean() < _FEW and base.dtype == values.dtype:
                 ids = np.nonzero(moved)[1]
-                return _pack_rows(
-                    name, PartForm.CHANGED_ROWS, values[moved], ids, moved.sum(axis=1)
-                )
+                return _pack_rows(name, PartForm.MOVED_ROWS, values[moved], ids, moved.sum(axis=1))
         return {name: values}
 
     def _write_messages(self, stem: str, written: _Arrays, senders: Any) -> None:

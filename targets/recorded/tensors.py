@@ -391,11 +391,11 @@ class PartForm(StrEnum):
 
     FULL = "whole"
     SENT_ROWS = "rows"
-    CHANGED_ROWS = "moved"
+    MOVED_ROWS = "moved"
 
 
 # Forms in which a file stores only some rows of a table.
-PARTIAL_TABLE_FORMS = (PartForm.SENT_ROWS, PartForm.CHANGED_ROWS)
+PARTIAL_TABLE_FORMS = (PartForm.SENT_ROWS, PartForm.MOVED_ROWS)
 
 
 @dataclass(frozen=True, slots=True)

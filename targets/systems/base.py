@@ -295,7 +295,7 @@ class SystemOrigin:
     is_runnable: bool = True
     client_system: Target | None = None
     n_users: int | None = None
-    user_send_rate: float = 1.0
+    send_rate: float = 1.0
     assumption: str = ""
     caveat: str = ""
     n_nonfinite_messages: int = 0

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import LIST_PADDING, Payload, check_list_entries
+from fedrec_auditor.targets.components import LIST_PADDING, Payload, check_lists
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import (
@@ -121,7 +121,7 @@ def probe_client(
     for name, kind in all_kinds.items():
         for _, message in tried:
             where = f"messages of your client ({locate_source(function)})"
-            check_list_entries(kind, message[name], interactions.n_items, name, where)
+            check_lists(kind, message[name], interactions.n_items, name, where)
     any_items = not is_fixed and _can_take_more(trial, make_model, histories[0])
     if not any_items:
         notes.append(

@@ -233,9 +233,7 @@ class WrappedSystem(System):
     @property
     def origin(self) -> systems.SystemOrigin:
         """Origin of the system: external code, with claims that the caller states as numbers."""
-        return systems.SystemOrigin(
-            is_external=True, n_users=self.n_users, user_send_rate=self.share
-        )
+        return systems.SystemOrigin(is_external=True, n_users=self.n_users, send_rate=self.share)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
         """Calls the client on trial; returns a copy with the observed properties, and notes on it.

@@ -10,10 +10,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.interaction_reconstruction import (
-    InteractionReconstruction,
-    choose_item_sets,
-)
+from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction, choose_sets
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import compute_posterior
@@ -63,7 +60,7 @@ def read_all(view: View) -> tuple[list[str], np.ndarray]:
 def get_sets(view: View) -> np.ndarray:
     """The sets with the largest expected F1, from all evidence of a view (n, M)."""
     evidence = reading.read_evidence(view, np.arange(view.public.n_users))
-    return choose_item_sets(compute_posterior(evidence))
+    return choose_sets(compute_posterior(evidence))
 
 
 def reconstruct(view: View) -> Reconstruction:

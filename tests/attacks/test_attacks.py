@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_l
 from fedrec_auditor.attacks import membership_attacks
 from fedrec_auditor.attacks.attribute_attacks import AttributeKnn, AttributeRows
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership, UserMembership
 from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.attacks.readers.report_readers import _fit_gradients
@@ -69,7 +69,7 @@ def test_missing_background_is_refused(
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
 def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
     posterior = np.array([row])
-    chosen = choose_item_sets(posterior)[0]
+    chosen = choose_sets(posterior)[0]
     total = posterior.sum()
 
     def worth(mask: np.ndarray) -> float:
@@ -83,9 +83,9 @@ def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
 
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = np.random.default_rng(0).random((11, 30))
-    whole = choose_item_sets(posterior)
+    whole = choose_sets(posterior)
     monkeypatch.setattr("fedrec_auditor.attacks.interaction_reconstruction._BLOCK", 70)
-    np.testing.assert_array_equal(choose_item_sets(posterior), whole)
+    np.testing.assert_array_equal(choose_sets(posterior), whole)
 
 
 DATA = Synthetic(n_users=150, n_items=200, profile=20, signal=1.0).load()
@@ -343,9 +343,7 @@ def test_profiles_without_ratings_are_scored() -> None:
     view = make_item_view(Vantage.RELEASE, np.random.default_rng(0).normal(size=(4, 2)))
     profiles = sparse.csr_array(np.array([[0, 0, 0, 0], [1.0, 0, 1, 0], [0, 1.0, 1, 1]]))
     included = np.array([[True, False, True], [False, True, False]])
-    known = Background(
-        profiles=profiles, reference_views=(view, view), is_in_reference_training=included
-    )
+    known = Background(profiles=profiles, reference_views=(view, view), is_in_training=included)
     guess = UserMembership().infer(view, known, np.random.default_rng(0))
     assert np.isfinite(guess.values).all()
     assert guess.values.shape == (3,)

@@ -18,12 +18,7 @@ from fedrec_auditor.attacks.attribute_attacks import (
     AttributeTree,
 )
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import (
-    ITEMS,
-    SUMMARY,
-    ClassifierInputTable,
-    add_input_tables,
-)
+from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, InputTable, add_input_tables
 from fedrec_auditor.attacks.parts.uploads import iter_message_blocks
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View
@@ -149,7 +144,7 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
     one_user = 30  # number of entries of one message
     monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.MAX_BLOCK_NUMBERS", one_user)
 
-    def read(numbers: int) -> ClassifierInputTable:
+    def read(numbers: int) -> InputTable:
         monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_ENTRIES", numbers)
         return add_input_tables(view).inputs[SUMMARY]
 
@@ -199,7 +194,7 @@ def test_products_are_those_of_the_columns(monkeypatch: pytest.MonkeyPatch, scal
     for at_once in (1 << 23, 100):
         monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs._KEPT", at_once)
         monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs._BLOCK", 1000)
-        read = ClassifierInputTable(np.arange(50), [(300, write), (200, write)], scaled=scaled)
+        read = InputTable(np.arange(50), [(300, write), (200, write)], scaled=scaled)
         bound = 1e-5 * np.abs(expected).max()
         np.testing.assert_allclose(read.compute_values(), expected, rtol=1e-3, atol=bound)
         np.testing.assert_allclose(

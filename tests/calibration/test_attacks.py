@@ -11,7 +11,7 @@ from scipy import stats
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.reading import read_calibrated_evidence
+from fedrec_auditor.attacks.parts.reading import read_calibrated
 from fedrec_auditor.attacks.parts.uploads import get_item_log_odds
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -51,7 +51,7 @@ def test_evidence_of_several_trainings(target: str, seed: int) -> None:
     client = SimulatedClient.from_data(system, data())
     view = replace(view, public=replace(view.public, popularity=popularity, device_code=client))
     evidence, odds = (
-        read_calibrated_evidence(view, np.arange(view.public.n_users)),
+        read_calibrated(view, np.arange(view.public.n_users)),
         get_item_log_odds(view),
     )
     if evidence.log_ratio is None or odds is None:

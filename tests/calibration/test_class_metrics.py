@@ -12,8 +12,8 @@ from sklearn import metrics as reference
 from fedrec_auditor.attacks.parts.supervised import get_macro_auc, get_macro_f1
 from fedrec_auditor.auditor.games.metrics import (
     BALANCED_ACC,
+    GAIN_METRIC,
     MACRO_F1,
-    MACRO_F1_GAIN_METRIC,
     NOT_GUESSED_CODE,
     Guesses,
     estimate_metrics,
@@ -99,7 +99,7 @@ def compute_metrics(case: Guesses) -> dict[str, float]:
     assert case.scores is not None
     return {
         MACRO_F1: float(get_macro_f1(tally).mean()),
-        MACRO_F1_GAIN_METRIC: float((get_macro_f1(tally) - get_macro_f1(blinded)).mean()),
+        GAIN_METRIC: float((get_macro_f1(tally) - get_macro_f1(blinded)).mean()),
         BALANCED_ACC: float((tally[0, 0] / tally[0, 1]).mean()),
         "AUC": get_macro_auc(case.true_classes[asked], case.scores[0][asked]),
     }

@@ -87,7 +87,7 @@ class AttackCase:
             candidate_pairs=np.stack([users, users % data().n_items], axis=1),
             profiles=None if halved is None else data().ratings,
             reference_views=() if halved is None else halved.views.get(self.vantage, ()),
-            is_in_reference_training=None if halved is None else halved.is_included,
+            is_in_training=None if halved is None else halved.is_included,
             known_items=membership.split_known_items(data(), np.random.default_rng(2))[0],
         )
 

@@ -17,9 +17,9 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, RatesByWorld
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator, EventRates
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
-from fedrec_auditor.auditor.worlds.guesses import bound_epsilon_by_event
+from fedrec_auditor.auditor.worlds.guesses import bound_by_event
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.auditor.worlds.worlds import BLOCK_SIZE, Worlds
 from tests.contracts.laws import BROKEN, catches, make_fixture, members, only
@@ -231,7 +231,7 @@ class ChoosesOnItsScores(_Correct):
         n, m = len(a), len(b)
         in_a, in_b = (np.searchsorted(np.sort(s), thresholds) for s in (a, b))
         found = [
-            bound_epsilon_by_event(*one, *other, delta=asked["delta"], alpha=alpha).max()
+            bound_by_event(*one, *other, delta=asked["delta"], alpha=alpha).max()
             for first, second in (((in_a, n), (in_b, m)), ((n - in_a, n), (m - in_b, m)))
             for one, other in ((first, second), (second, first))
         ]
@@ -329,7 +329,7 @@ class ForeseesTooMuch(_Correct):
     """Faulty estimator: expects twice the bound if there are several thresholds."""
 
     def predict_bound(
-        self, samples: int, rates: RatesByWorld, *, delta: float, alpha: float
+        self, samples: int, rates: EventRates, *, delta: float, alpha: float
     ) -> float:
         found = super().predict_bound(samples, rates, delta=delta, alpha=alpha)
         return found if len(rates[0]) == 1 else 2.0 * found

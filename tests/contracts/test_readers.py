@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.parts import reading, uploads
 from fedrec_auditor.attacks.parts.reading import calibrate
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, compute_posterior
@@ -154,7 +154,7 @@ def _log_scores(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray
 
 
 def _f1_of_sets(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.float64]:
-    sets = choose_item_sets(chance)
+    sets = choose_sets(chance)
     return np.asarray(2 * (sets & held).sum(axis=1) / (sets.sum(axis=1) + held.sum(axis=1)))
 
 

@@ -206,7 +206,7 @@ MESSAGES: dict[str, Component] = {
 @pytest.mark.parametrize("name", MESSAGES)
 def test_tails_are_the_end_of_the_component(name: str, on_the_wire: bool, first: int) -> None:
     whole = ComponentView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
-    tail, everybody, some = whole.drop_first_rows(first), np.arange(CLIENTS), np.array([3, 0])
+    tail, everybody, some = whole.drop_rows(first), np.arange(CLIENTS), np.array([3, 0])
     assert tail.shape == (ITEMS - first, WIDTH)
     assert (len(tail), tail.kind, tail.learning_rate) == (CLIENTS, whole.kind, whole.learning_rate)
     dense = whole.to_dense(everybody)[:, first:]

@@ -166,7 +166,7 @@ def test_the_aggregate_shows_participants_and_no_message() -> None:
     (one,) = made.view(Vantage.AGGREGATE).rounds
     np.testing.assert_array_equal(one.senders_in_sum, [0, 2, 4])
     np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
-    assert one.uploads is one.shuffled_parts is one.cleartext is None
+    assert one.uploads is one.shuffled is one.cleartext is None
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -175,7 +175,7 @@ def test_shuffling_keeps_the_sent_values(name: str) -> None:
     rounds = (Round(None, Uploads(USERS, {name: component})),)
     made = Transcript(public=PublicInfo(algorithm="any", n_users=5, n_items=9), rounds=rounds)
     (one,) = made.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds
-    shuffled = one.shuffled_parts[name]
+    shuffled = one.shuffled[name]
     mean = shuffled.to_dense(np.arange(len(shuffled))).mean(axis=0)
     np.testing.assert_allclose(mean, component.sum_all() / 5, atol=1e-6)
 
@@ -206,7 +206,7 @@ def test_vantages_see_only_their_part_of_a_round(vantage: Vantage) -> None:
         assert [one.broadcast for one in views[0].rounds] == [made.published_model]
     if vantage is Vantage.SHUFFLED:
         for name in sent.components:
-            first, second = (view.rounds[0].shuffled_parts[name].to_dense(many) for view in views)
+            first, second = (view.rounds[0].shuffled[name].to_dense(many) for view in views)
             assert not np.array_equal(first, second), "two shuffles, one order"
 
 

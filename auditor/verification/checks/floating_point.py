@@ -223,7 +223,7 @@ def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     Limitation: if the sampler cannot be inverted (numpy's ``normal``, torch), the check misses two
     inputs whose doubles differ, but have the same lowest set bit.
     """
-    batch = evidence.independent_outputs
+    batch = evidence.shared_outputs
     if batch.dtype.kind != "f":
         return CheckResult.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
     draws, numbers, n_pairs = _BATCH_LIMITS if evidence.sampler.takes_size else _SINGLE_LIMITS
@@ -273,9 +273,9 @@ def _invert_sampler(
     Returns one share per pair, or a failed check if a share refutes the claim. There are fewer
     shares if the sampler is not of the ``MonotoneSampler`` kind or its draws are used up.
     """
-    inputs, shape = evidence.inputs, evidence.independent_outputs.shape[2:]
+    inputs, shape = evidence.inputs, evidence.shared_outputs.shape[2:]
     sampler = evidence.make_check_sampler("floating point")
-    rng = np.random.default_rng(evidence.seed_by_purpose["floating point"])
+    rng = np.random.default_rng(evidence.seeds["floating point"])
     shares: list[float] = []
     with suppress(InputError):
         inverse = MonotoneSampler.recognise(sampler, inputs, shape, rng)

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.guesses import bound_epsilon_by_event, clopper_pearson_lower
+from fedrec_auditor.auditor.worlds.guesses import bound_by_event, clopper_pearson_lower
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
 
 # Maximum probability with which one check fails for a mechanism that satisfies its claim.
@@ -87,9 +87,7 @@ class ClaimUnderTest:
         ``hits_b``, ``trials_b``: number of occurrences, and number of draws, for the second input.
         """
         return float(
-            bound_epsilon_by_event(
-                hits, trials, hits_b, trials_b, delta=self.delta, alpha=self.alpha
-            )
+            bound_by_event(hits, trials, hits_b, trials_b, delta=self.delta, alpha=self.alpha)
         )
 
     def is_refuted(self, hits: int, trials: int, hits_b: int, trials_b: int) -> bool:
@@ -192,7 +190,7 @@ def check_call_independence(
 
     - Equal outputs occur within one call no more often than across calls, see ``_has_repeats``.
     - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
-      ``check_calls_share_noise``.
+      ``check_call_pairs``.
     - The number of large outputs varies between calls, see ``_find_exact_share``.
 
     Returns a failed check, or None if no fault is found.
@@ -209,7 +207,7 @@ def _check_sharing(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None
     alpha = MAX_FALSE_ALARM_PROB / len(inputs) / 4
     for value, each in zip(inputs, calls, strict=True):
         for inside in (False, True):
-            found = check_calls_share_noise(each, value, alpha, within_calls=inside)
+            found = check_call_pairs(each, value, alpha, within_calls=inside)
             if found.status is CheckStatus.FAILED:
                 return found
         if shares := _find_exact_share(each, alpha):
@@ -227,7 +225,7 @@ def _check_sharing(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None
     return None
 
 
-def check_calls_share_noise(
+def check_call_pairs(
     calls: NDArray[Any], value: Any, alpha: float, *, within_calls: bool = False
 ) -> CheckResult:
     """Checks that successive calls for one input do not share noise, with equal or opposite sign.
@@ -370,7 +368,7 @@ def _has_repeats(calls: NDArray[Any], alpha: float) -> bool:
 
 
 # Maximum number of outputs that the checks draw, relative to the draws of the measurement.
-MAX_CHECK_DRAW_SHARE = 0.5
+MAX_CHECK_SHARE = 0.5
 # Share of these outputs for each purpose: the outputs that several checks use, and the draws of
 # single checks. The order determines which child of the seed each purpose uses.
 DRAW_SHARES = {
@@ -418,7 +416,7 @@ class CheckEvidence:
     clock_columns: tuple[int, ...] = ()
 
     @cached_property
-    def seed_by_purpose(self) -> dict[str, np.random.SeedSequence]:
+    def seeds(self) -> dict[str, np.random.SeedSequence]:
         """Seeds of the draws, by their purpose (a key of ``DRAW_SHARES``)."""
         return dict(zip(DRAW_SHARES, self.seed.spawn(len(DRAW_SHARES)), strict=True))
 
@@ -428,9 +426,7 @@ class CheckEvidence:
 
         ``sampler``: the sampler to limit; None for the sampler of this object.
         """
-        most = max(
-            2, int(share * MAX_CHECK_DRAW_SHARE * self.n_measurement_draws * len(self.inputs))
-        )
+        most = max(2, int(share * MAX_CHECK_SHARE * self.n_measurement_draws * len(self.inputs)))
         return (sampler or self.sampler).limit_draws(most)
 
     def make_check_sampler(self, check: str) -> Sampler:
@@ -444,12 +440,12 @@ class CheckEvidence:
             ``DRAW_SHARES``.
         """
         n = len(self.inputs)
-        return DRAW_SHARES[part] * (MAX_CHECK_DRAW_SHARE * self.n_measurement_draws * n) / n
+        return DRAW_SHARES[part] * (MAX_CHECK_SHARE * self.n_measurement_draws * n) / n
 
     @cached_property
     def output_size(self) -> int:
         """Number of numbers that one output contains."""
-        rng = np.random.default_rng(self.seed_by_purpose["outputs"])
+        rng = np.random.default_rng(self.seeds["outputs"])
         return int(self.limit_draws(_LOOK_SHARE).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
@@ -469,9 +465,7 @@ class CheckEvidence:
                 f"The share of this check, {N_CHECKED_CALLS} calls for {size} outputs, is too "
                 "small. Raise samples, or seconds."
             )
-        rngs = map(
-            np.random.default_rng, self.seed_by_purpose["shared noise"].spawn(len(self.inputs))
-        )
+        rngs = map(np.random.default_rng, self.seeds["shared noise"].spawn(len(self.inputs)))
         calls = stack_draws(
             [
                 stack_draws([sampler.draw(value, rng, size) for _ in range(N_CHECKED_CALLS)])
@@ -482,7 +476,7 @@ class CheckEvidence:
         return check_call_independence(calls, self.inputs, self.clock_columns)
 
     @cached_property
-    def independent_outputs(self) -> NDArray[Any]:
+    def shared_outputs(self) -> NDArray[Any]:
         """Independent outputs (inputs, n, *output shape) that several checks use, drawn once.
 
         Raises InputError if outputs are empty, too few, of several shapes, or share noise.
@@ -502,8 +496,5 @@ class CheckEvidence:
                 f"Expected at least {_MIN_DRAWS} draws per input for the checks, got {size}. Raise "
                 "samples or seconds."
             )
-        sampler, seeds = (
-            self.make_check_sampler("outputs"),
-            self.seed_by_purpose["outputs"].spawn(count),
-        )
+        sampler, seeds = (self.make_check_sampler("outputs"), self.seeds["outputs"].spawn(count))
         return stack_draws(sampler.draw_per_input(self.inputs, seeds, size))

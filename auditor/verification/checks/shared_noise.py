@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     MAX_FALSE_ALARM_PROB,
     CheckEvidence,
     CountedEvent,
-    check_calls_share_noise,
+    check_call_pairs,
 )
 from fedrec_auditor.auditor.worlds.sampler import plan_call_order
 
@@ -34,7 +34,7 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     an output.
 
     Calls are checked by ``check_call_independence`` if a call returns many outputs, otherwise by
-    ``check_calls_share_noise``. An entry that follows the order of calls in the same way for every
+    ``check_call_pairs``. An entry that follows the order of calls in the same way for every
     input, such as a counter, is mentioned in the result, but is not a fault.
 
     Entries of an output are checked by combinations: weighted sums, or an exclusive or of
@@ -46,7 +46,7 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     """
     if evidence.shared_noise_check:
         return evidence.shared_noise_check
-    batch, note = evidence.independent_outputs, ""
+    batch, note = evidence.shared_outputs, ""
     found = CheckResult.passed("Outputs of one call are no more alike than those of many.")
     if not evidence.sampler.takes_size:
         found, note = _check_turns(evidence)
@@ -61,7 +61,7 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
     The note describes outputs that follow the order of calls; it is empty if there are none.
     """
     batch, inputs, fields = (
-        evidence.independent_outputs,
+        evidence.shared_outputs,
         evidence.inputs,
         evidence.sampler.field_encoder,
     )
@@ -70,9 +70,7 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 
     def worst(rows: NDArray[Any]) -> CheckResult:
         alpha = MAX_FALSE_ALARM_PROB / len(inputs)
-        check = [
-            check_calls_share_noise(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)
-        ]
+        check = [check_call_pairs(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
         return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
     check, note = worst(rows), ""
@@ -98,9 +96,7 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 def _check_entries(evidence: CheckEvidence) -> CheckResult:
     inputs = evidence.inputs
     claim = evidence.claim.split_alpha(2 * math.comb(len(inputs), 2))
-    flat = evidence.independent_outputs.reshape(*evidence.independent_outputs.shape[:2], -1)[
-        :, :, :_ENTRIES
-    ]
+    flat = evidence.shared_outputs.reshape(*evidence.shared_outputs.shape[:2], -1)[:, :, :_ENTRIES]
     half = flat.shape[1] // 2
     train, test = flat[:, :half], flat[:, half:]
     two_valued = ((flat == flat.min()) | (flat == flat.max())).all()

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     quote_value,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.statistics import round_by_size
+from fedrec_auditor.auditor.worlds.statistics import round_scaled
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
 _MAX_ENTRIES = 64
@@ -49,13 +49,13 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
     second input, and occurs under the first input more often than the claim allows. The error
     probability of all events together is ``MAX_FALSE_ALARM_PROB``, 1e-6.
     """
-    batch, inputs = evidence.independent_outputs, evidence.inputs
+    batch, inputs = evidence.shared_outputs, evidence.inputs
     if evidence.dist is not None:
         return _check_distribution(batch, inputs, evidence.claim, evidence.dist)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = evidence.claim.split_alpha(3 * len(pairs))
     if batch.dtype.kind == "f":  # numbers that differ by rounding only count as one output
-        batch = np.stack([round_by_size(block, np.abs(block)) for block in batch])
+        batch = np.stack([round_scaled(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
     if claim.epsilon > claim.find_max_lower_bound(half):
         return CheckResult.not_run(
@@ -140,7 +140,7 @@ def _check_distribution(
 ) -> CheckResult:
     worst_case = dist.worst_case
     if worst_case is not None:
-        copy = worst_case.mechanism_of_copy
+        copy = worst_case.copy_mechanism
         ask = dist.log_prob if copy is None else copy.log_prob
         table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
         table = lift_underflow(table, claim.epsilon)
@@ -199,7 +199,7 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
         _unify_types(evidence.inputs),
         evidence.claim,
     )
-    first, second = evidence.seed_by_purpose["output type"].spawn(2)
+    first, second = evidence.seeds["output type"].spawn(2)
     looks = _count_parts(sampler, probes, first, _N_LOOKS)
     mass, path, chosen, a, b = max(
         (

@@ -28,9 +28,9 @@ _MAX_SAMPLES = 1 << 50
 
 # Probabilities of k events in the first and in the second of two worlds, two arrays (k,). For a
 # rule that guesses the world of each output, they are the shares of right and of wrong guesses.
-RatesByWorld = tuple[NDArray[np.float64], NDArray[np.float64]]
+EventRates = tuple[NDArray[np.float64], NDArray[np.float64]]
 # Rates of a single event that always occurs in the first world and never in the second.
-PERFECT_GUESS_RATES: RatesByWorld = (np.ones(1), np.zeros(1))
+PERFECT_GUESS_RATES: EventRates = (np.ones(1), np.zeros(1))
 
 
 class DrawPlan(NamedTuple):
@@ -59,7 +59,7 @@ class EpsilonBound(NamedTuple):
     witness: Witness | None = None
 
 
-class BoundMeasurement(NamedTuple):
+class BoundResult(NamedTuple):
     """Result of a measurement: its number of draws, and its lower bound as a function of the error.
 
     n_draws: number of draws in all worlds (inputs) together.
@@ -99,9 +99,7 @@ class Estimator(ABC):
         return self.reference
 
     @abstractmethod
-    def estimate(
-        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
-    ) -> BoundMeasurement:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
         """Draws outputs of ``worlds`` (neighbouring inputs) and counts the events that bound
         epsilon.
 
@@ -111,7 +109,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def predict_bound(
-        self, samples: int, rates: RatesByWorld, *, delta: float, alpha: float
+        self, samples: int, rates: EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if event counts equal their expectation.
 

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.auditor.worlds import guesses, selection
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import BoundMeasurement, DrawPlan, EpsilonBound
+from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonBound
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, ThresholdLimits
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -56,9 +56,7 @@ class JointBinomial(base.Estimator):
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
     source = "a decision rule, selected on separate draws, guesses the input"
 
-    def estimate(
-        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
-    ) -> BoundMeasurement:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
         An output is a number, boolean, string or array. A guess names the input (world) that
@@ -97,7 +95,7 @@ class JointBinomial(base.Estimator):
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonBound(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
-        return BoundMeasurement(chosen.outputs_in_total + draws, limit)
+        return BoundResult(chosen.outputs_in_total + draws, limit)
 
     def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every
@@ -115,7 +113,7 @@ class JointBinomial(base.Estimator):
         return super().bound_by_perfect_guesses(samples, delta=delta, alpha=alpha)
 
     def predict_bound(
-        self, samples: int, rates: base.RatesByWorld, *, delta: float, alpha: float
+        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` by the best of k rules, if counts of
         guesses equal their expectation.
@@ -157,9 +155,7 @@ class AllThresholds(base.Estimator):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def estimate(
-        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
-    ) -> BoundMeasurement:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
         """Draws scores of each input (world); the result computes the lower bound on epsilon from
         them, at a given error.
 
@@ -189,15 +185,15 @@ class AllThresholds(base.Estimator):
                 witness=worlds.make_witness(
                     pair if band.is_p_in_first_world[k] else pair[::-1],
                     worlds.name_event(words),
-                    (band.prob_p_lower[k], band.prob_q_upper[k]),
+                    (band.p_lower[k], band.q_upper[k]),
                     "the probabilities are confidence limits that hold at all thresholds together",
                 ),
             )
 
-        return BoundMeasurement(sum(sizes), limit)
+        return BoundResult(sum(sizes), limit)
 
     def predict_bound(
-        self, samples: int, rates: base.RatesByWorld, *, delta: float, alpha: float
+        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of events equal their
         expectation.
@@ -209,7 +205,7 @@ class AllThresholds(base.Estimator):
         If there is one event only, scores are 1 if it occurs and otherwise 0, so that the threshold
         1/2 is known in advance.
         """
-        by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_threshold_bound
+        by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_rank_bound
         return by(samples, samples, rates, delta=delta, alpha=alpha)
 
     def compute_limits(

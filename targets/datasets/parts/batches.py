@@ -48,16 +48,14 @@ class TypedTable:
         the batches of rows of these columns
     """
 
-    name_in_errors: str
+    label: str
     open_batches: BatchReader
 
-    def read_column_names(self) -> tuple[str, ...]:
+    def read_names(self) -> tuple[str, ...]:
         """Reads the names of the columns; InputError if two columns have the same name."""
         names = tuple(self._guard(lambda: self.open_batches(None))[0].names)
         if len(set(names)) < len(names) or not names:
-            raise make_layout_error(
-                self.name_in_errors, "unique column names", got=", ".join(names)
-            )
+            raise make_layout_error(self.label, "unique column names", got=", ".join(names))
         return names
 
     def read_blocks(self, specs: SpecByPosition) -> Iterator[RowBlock]:
@@ -67,23 +65,21 @@ class TypedTable:
         Raises InputError if the table has no row, if a column has an unexpected type or a missing
         value, or if the file is damaged. Memory: the columns of 2^17 rows.
         """
-        row, all_names = 0, self.read_column_names()
+        row, all_names = 0, self.read_names()
         names = {at: all_names[at] for at in specs}
         _, batches = self._guard(lambda: self.open_batches(list(names.values())))
         while (batch := self._guard(lambda: next(batches, None))) is not None:
             if row + batch.num_rows >= 2**31:
-                raise make_layout_error(
-                    self.name_in_errors, "< 2^31 rows", got=row + batch.num_rows
-                )
+                raise make_layout_error(self.label, "< 2^31 rows", got=row + batch.num_rows)
             if batch.num_rows:
                 yield self._guard(partial(self._make_block, batch, row, names, specs))
             row += batch.num_rows
         if not row:
-            raise make_layout_error(self.name_in_errors, "at least one row", got="an empty table")
+            raise make_layout_error(self.label, "at least one row", got="an empty table")
 
     def describe_row(self, row: int) -> str:
         """Describes a row in error messages, as "NAME, row 1"; the index ``row`` counts from 0."""
-        return f"{self.name_in_errors}, row {row + 1}"
+        return f"{self.label}, row {row + 1}"
 
     def _make_block(
         self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], specs: SpecByPosition
@@ -110,7 +106,7 @@ class TypedTable:
             if values is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
                 got = f"a column of type {column.type}"
-                raise make_layout_error(self.name_in_errors, f"{entry}s that are {kind}", got=got)
+                raise make_layout_error(self.label, f"{entry}s that are {kind}", got=got)
             columns[at] = values
         return RowBlock(
             first_row=row,
@@ -129,9 +125,7 @@ class TypedTable:
         except InputError:
             raise
         except Exception as error:  # damage causes a dozen kinds of exception
-            raise make_layout_error(
-                self.name_in_errors, "a complete table", got=str(error)
-            ) from error
+            raise make_layout_error(self.label, "a complete table", got=str(error)) from error
 
 
 def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:

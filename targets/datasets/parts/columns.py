@@ -152,7 +152,7 @@ class NumberColumn:
     remedy: advice at the end of an error message
     """
 
-    name_in_errors: str
+    label: str
     low: float = 0
     high: float = MAX_EXACT_FLOAT64_INT
     pattern: BytesPattern = WHOLE_NUMBER_REGEX
@@ -192,7 +192,7 @@ class NumberColumn:
         if self.pattern is not NUMBER_REGEX:
             end = f" to {self.high}" if self.high < MAX_EXACT_FLOAT64_INT else " on"
             kind, span = "a whole number", f" from {self.low}{end}"
-        return f"{'an' if self.name_in_errors[0] in 'aeio' else 'a'} {self.name_in_errors} ({kind}{span})"
+        return f"{'an' if self.label[0] in 'aeio' else 'a'} {self.label} ({kind}{span})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class AnyColumn:
     entry_name: name of one cell in error messages
     """
 
-    name_in_errors: str
+    label: str
 
 
 # Expected content of columns, by their position in the file: numbers (``NumberColumn``), cells of
@@ -347,7 +347,7 @@ def get_entry_name(spec: NumberColumn | AnyColumn | str) -> str:
 
     ``spec`` is the expected content of the column, or the name itself.
     """
-    return spec if isinstance(spec, str) else spec.name_in_errors
+    return spec if isinstance(spec, str) else spec.label
 
 
 def copy_to_arrow(data: bytes) -> pa.Buffer:
@@ -433,7 +433,7 @@ class TimeColumn(NumberColumn):
     pattern: pattern of a time that is a number
     """
 
-    name_in_errors: str = "timestamp"
+    label: str = "timestamp"
     high: float = 2.0**62
     pattern: BytesPattern = NUMBER_REGEX
 
@@ -462,7 +462,7 @@ class TimeColumn(NumberColumn):
 
     def __str__(self) -> str:
         return (
-            f"a {self.name_in_errors} (a number from 0 on, of Unix seconds, an ISO 8601 date "
+            f"a {self.label} (a number from 0 on, of Unix seconds, an ISO 8601 date "
             "or time, or 11/15/2019 8:55:22 AM)"
         )
 
@@ -481,9 +481,7 @@ def parse_date_numbers(numbers: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(good, whole, -1)
 
 
-def to_unix_seconds_and_notes(
-    times: NDArray[Any], name: str
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def to_unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Converts times (n,) to whole Unix seconds (n,), and returns notes on their interpretation.
 
     - If all numbers are dates YYYYMMDD before 2100, or all are times YYYYMMDDhhmmss before 2100,

@@ -60,7 +60,7 @@ class InteractionRows:
         with timestamps and 12 without (8 more for identifiers over 2^31), and a copy of the largest
         column.
         """
-        ends = {role: IdCollector(f"{role} of {file.name_in_errors}") for role in ("user", "item")}
+        ends = {role: IdCollector(f"{role} of {file.label}") for role in ("user", "item")}
         ratings: list[NDArray[np.float32]] = []
         times: list[NDArray[Any]] = []
         for block in file.read_blocks(dict(columns.values())):
@@ -77,7 +77,7 @@ class InteractionRows:
         codes = {role: each.encode_ids() for role, each in ends.items()}
         count = len(codes["user"].id_indices)
         if count >= 2**31:
-            raise make_layout_error(file.name_in_errors, "fewer than 2^31 rows", got=count)
+            raise make_layout_error(file.label, "fewer than 2^31 rows", got=count)
         return cls(
             users=codes["user"],
             items=codes["item"],
@@ -155,13 +155,10 @@ def _parse_stars(block: RowBlock, at: int) -> NDArray[np.float32]:
 
 # The columns of MovieLens 100K and 1M: whole numbers, written in any form of a number.
 MOVIELENS_RATING_COLUMNS = {
-    "user": (0, NumberColumn(name_in_errors="user id", pattern=PADDED_NUMBER_REGEX)),
-    "item": (1, NumberColumn(name_in_errors="item id", pattern=PADDED_NUMBER_REGEX)),
-    "rating": (
-        2,
-        NumberColumn(name_in_errors="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX),
-    ),
-    "timestamp": (3, NumberColumn(name_in_errors="timestamp", pattern=PADDED_NUMBER_REGEX)),
+    "user": (0, NumberColumn(label="user id", pattern=PADDED_NUMBER_REGEX)),
+    "item": (1, NumberColumn(label="item id", pattern=PADDED_NUMBER_REGEX)),
+    "rating": (2, NumberColumn(label="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX)),
+    "timestamp": (3, NumberColumn(label="timestamp", pattern=PADDED_NUMBER_REGEX)),
 }
 # For each column, by its position: the name of a cell in error messages, and the function that
 # parses the text of a cell.
@@ -289,7 +286,7 @@ def _read_cells(
     """
     numbers: list[NDArray[Any]] = []
     columns: list[list[Any]] = [[] for _ in cells]
-    first_column = NumberColumn(name_in_errors="identifier")
+    first_column = NumberColumn(label="identifier")
     for block in file.read_blocks({0: first_column, **dict.fromkeys(cells, "text")}):
         numbers.append(block.parse_numbers(0))
         for (at, (cell, read)), column in zip(cells.items(), columns, strict=True):
@@ -308,7 +305,7 @@ def _read_cells(
     if (strange := np.flatnonzero(places < 0)).size:
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))
         raise InputError(
-            f"Expected a line of {file.name_in_errors} for each {what}, got none for {what} "
+            f"Expected a line of {file.label} for each {what}, got none for {what} "
             f"{wanted.distinct_ids[wanted.id_indices[row]]} in {pairs.describe_row(row)}. "
             "Add this line, or remove the row."
         )

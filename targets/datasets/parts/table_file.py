@@ -57,7 +57,7 @@ class TextTable:
     1. A blank line is an error.
     """
 
-    name_in_errors: str
+    label: str
     open_blocks: Callable[[], Iterator[bytes]]
     separator: str
     header: bool | str = False
@@ -74,14 +74,14 @@ class TextTable:
         layout: values of further fields of the class, such as ``separator``
         """
         read = partial(files.read_blocks, name, in_memory=in_memory)
-        return cls(name_in_errors=files.describe_file(name), open_blocks=read, **layout)
+        return cls(label=files.describe_file(name), open_blocks=read, **layout)
 
-    def read_column_names(self) -> tuple[str, ...]:
+    def read_names(self) -> tuple[str, ...]:
         """Reads the column names in the header; returns "1", "2", ... if the file has no header.
 
         Raises InputError if the first line is not text, or has the same name twice.
         """
-        line, place = self.read_first_line(), f"{self.name_in_errors}, line 1"
+        line, place = self.read_first_line(), f"{self.label}, line 1"
         try:
             fields = self._split_line(line)
             if not self.header:
@@ -106,7 +106,7 @@ class TextTable:
         than ``width``. Memory: the bytes of one block, and a copy of these columns.
         """
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
-        width = self.width or len(given or self.read_column_names())
+        width = self.width or len(given or self.read_names())
         row = 0
         for data in self.read_lines():
             columns = self._read_csv(data, width, specs) or self._read_rows(row, data, width, specs)
@@ -128,7 +128,7 @@ class TextTable:
 
     def describe_row(self, row: int) -> str:
         """Describes a row in error messages, as "NAME, line 2"; the index ``row`` counts from 0."""
-        return f"{self.name_in_errors}, line {row + 1 + bool(self.header)}"
+        return f"{self.label}, line {row + 1 + bool(self.header)}"
 
     def make_row_error(
         self, row: int, expected: str, got: object, remedy: str = REPAIR_FILE_ADVICE
@@ -165,24 +165,20 @@ class TextTable:
             rest = data[cut:] if cut else rest + data
             if len(rest) > MAX_LINE_BYTES:
                 expected = f"lines of at most {MAX_LINE_BYTES:,} bytes"
-                raise make_layout_error(
-                    self.name_in_errors, expected, "a longer line", "Check line ends."
-                )
+                raise make_layout_error(self.label, expected, "a longer line", "Check line ends.")
             if b"\r" in lines:
                 lines = lines.replace(b"\r\n", b"\n")
             if header and lines:
                 first, _, lines = lines.partition(b"\n")
                 if isinstance(header, str) and first != header.encode():
                     got = first.decode("latin-1")
-                    raise make_layout_error(
-                        f"{self.name_in_errors}, line 1", f"the header {header!r}", got
-                    )
+                    raise make_layout_error(f"{self.label}, line 1", f"the header {header!r}", got)
                 header = False
             if lines:
                 yield lines
                 empty = False
         if empty:
-            raise make_layout_error(self.name_in_errors, "at least one row", got="an empty file")
+            raise make_layout_error(self.label, "at least one row", got="an empty file")
 
     def _iter_with_end(self) -> Iterator[bytes]:
         """Yields the file's bytes, and adds a line end after the last line if there is none."""
@@ -350,10 +346,7 @@ def open_table(
     if start.startswith(b"ARROW1"):
         return _make_typed(place, partial(batches.read_feather, path), options)
     text = TextTable(
-        name_in_errors=place,
-        open_blocks=lambda: read_blocks(opened, place),
-        separator="\n",
-        header=False,
+        label=place, open_blocks=lambda: read_blocks(opened, place), separator="\n", header=False
     )
     if start.startswith(b"{"):
         return _make_typed(place, partial(batches.read_json, text.read_lines), options)
@@ -391,7 +384,7 @@ def make_header_error(file: TextTable, remedy: str) -> InputError:
     ``remedy`` is the advice at the end of the error.
     """
     line = file.read_first_line().decode("utf-8", "replace")
-    return make_layout_error(f"{file.name_in_errors}, line 1", "names of columns", line, remedy)
+    return make_layout_error(f"{file.label}, line 1", "names of columns", line, remedy)
 
 
 def _read_start(opened: Callable[[str], Any], place: str) -> bytes:
@@ -404,7 +397,7 @@ def _make_typed(label: str, open_batches: BatchReader, options: Mapping[str, str
         raise InputError(
             f"Expected no {key} for {label}, which is not text, got {value!r}. Omit {key}."
         )
-    return TypedTable(name_in_errors=label, open_batches=open_batches)
+    return TypedTable(label=label, open_batches=open_batches)
 
 
 def _find_separator(
@@ -449,7 +442,7 @@ def _find_separator(
     there = [file for file in files if file.separator.encode() in first]
     if mark and not there:
         raise make_layout_error(
-            f"{text.name_in_errors}, line 1",
+            f"{text.label}, line 1",
             f"names of columns separated by {mark!r}",
             first.decode("utf-8", "replace"),
             "Leave --separator out, or give the separator of this line.",
@@ -490,7 +483,7 @@ def _starts_with_row(file: TextTable, lines: Sequence[bytes], fits: bool) -> boo
 
 def _has_columns(file: TextTable, choose: Callable[[tuple[str, ...]], object]) -> bool:
     try:
-        choose(file.read_column_names())
+        choose(file.read_names())
     except InputError:
         return False
     return True

@@ -28,7 +28,7 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 class AdditiveNoise(Checked, ABC):
     """Base class of mechanisms that output a function of the input plus independent noise.
 
-    The function is ``compute_clean_output``, and the scale of the noise is ``noise_scale``. The
+    The function is ``compute_noiseless``, and the scale of the noise is ``noise_scale``. The
     probabilities are those of noise over the real numbers. The actual outputs are doubles, whose
     low-order bits can reveal more about the input (Mironov 2012). No bound of this package covers
     that leak.
@@ -51,7 +51,7 @@ class AdditiveNoise(Checked, ABC):
     def noise_scale(self) -> float | NDArray[np.float64]:
         """Scale of the noise: one number, or an array that broadcasts to ``output_shape``."""
 
-    def compute_clean_output(self, value: NDArray[Any]) -> NDArray[Any]:
+    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
         """Returns the outputs before noise, (*batch, *output_shape); by default the inputs."""
         return value
 
@@ -68,14 +68,14 @@ class AdditiveNoise(Checked, ABC):
         spread = self.domain.expand_batch(value, size)
         batch = spread.shape[: spread.ndim - len(self.domain.shape)]
         noise = self._draw_unit_noise(rng, (*batch, *self.output_shape))
-        return np.asarray(noise * self.noise_scale + self.compute_clean_output(np.asarray(value)))
+        return np.asarray(noise * self.noise_scale + self.compute_noiseless(np.asarray(value)))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of ``output`` given ``value``.
 
         The leading (batch) axes of ``output`` and ``value`` broadcast.
         """
-        center = self.compute_clean_output(self.domain.check(value))
+        center = self.compute_noiseless(self.domain.check(value))
         z = (np.asarray(output, dtype=np.float64) - center) / self.noise_scale
         each = self._log_density(z) - np.log(self.noise_scale)
         return np.asarray(each.sum(axis=tuple(range(-len(self.output_shape), 0))))
@@ -266,8 +266,8 @@ class Repetition(Checked, ABC):
         """
         if (one := self.mechanism.worst_case()) is None:
             return None
-        inner = one.mechanism_of_copy or self.mechanism
-        return replace(one, n_copies=one.n_copies * self.count, mechanism_of_copy=inner)
+        inner = one.copy_mechanism or self.mechanism
+        return replace(one, n_copies=one.n_copies * self.count, copy_mechanism=inner)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one application, composed ``count`` times."""

@@ -48,16 +48,14 @@ class GridNoise(IntervalMechanism, ABC):
     def __post_init__(self) -> None:
         check_settings(self)
         farthest = max(abs(self.low), abs(self.high)) / self.step
-        if not (
-            self.low < self.high and farthest <= _FARTHEST and self.sensitivity_in_grid_steps >= 1
-        ):
+        if not (self.low < self.high and farthest <= _FARTHEST and self.sensitivity_steps >= 1):
             raise InputError(
                 f"Expected low < high, at least one step apart and within 2^52 steps of 0, got "
                 f"low={self.low!r}, high={self.high!r}, step={self.step!r}. Change the step."
             )
 
     @property
-    def sensitivity_in_grid_steps(self) -> int:
+    def sensitivity_steps(self) -> int:
         """Sensitivity in grid steps: the distance between ``low`` and ``high`` after rounding."""
         return round(self.high / self.step) - round(self.low / self.step)
 

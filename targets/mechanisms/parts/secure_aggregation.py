@@ -71,9 +71,9 @@ class TwoRoundNoise(Checked):
                 "Expected replaced <= masked <= n_users, because users only drop out, got "
                 f"{self.replaced!r}, {self.masked!r}, {self.n_users!r}. Lower replaced or masked."
             )
-        if self.masked < self.min_round_1_survivors * (1.0 - 1e-12):
+        if self.masked < self.min_masked * (1.0 - 1e-12):
             raise InputError(
-                f"Expected masked >= (1 - omega) n_users = {self.min_round_1_survivors:g}, as the protocol "
+                f"Expected masked >= (1 - omega) n_users = {self.min_masked:g}, as the protocol "
                 f"halts with fewer survivors, got masked={self.masked!r}. Raise masked or omega."
             )
         if not (self.colluding <= self.replaced and self.colluding < self.masked):
@@ -86,16 +86,14 @@ class TwoRoundNoise(Checked):
                 "Expected finite announced >= masked, as a server gains only by a larger number, "
                 f"got announced={self.announced!r}, masked={self.masked!r}. Raise announced."
             )
-        if self.repaired and self.n_announced_survivors <= self.min_round_1_survivors * (
-            1.0 + 1e-12
-        ):
+        if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):
             raise InputError(
-                f"Expected announced above (1 - omega) n_users = {self.min_round_1_survivors:g} if "
-                f"repaired=True, got announced={self.n_announced_survivors!r}. Raise announced."
+                f"Expected announced above (1 - omega) n_users = {self.min_masked:g} if "
+                f"repaired=True, got announced={self.n_announced!r}. Raise announced."
             )
 
     @property
-    def min_round_1_survivors(self) -> float:
+    def min_masked(self) -> float:
         """Smallest number of survivors of round 1 with which the protocol continues.
 
         The number is (1 - ``omega``) ``n_users``, where ``omega`` is the largest share of users who
@@ -104,19 +102,19 @@ class TwoRoundNoise(Checked):
         return (1.0 - self.omega) * self.n_users
 
     @property
-    def n_announced_survivors(self) -> float:
+    def n_announced(self) -> float:
         """Number of survivors of round 1 that the server announces, which may be a lie."""
         return self.masked if self.announced is None else self.announced
 
     @property
     def round_1_variance(self) -> float:
         """Variance of a user's noise in round 1, in units of the protocol's sigma^2."""
-        return 1.0 / self.min_round_1_survivors
+        return 1.0 / self.min_masked
 
     @property
     def round_2_variance(self) -> float:
         """Variance of the noise that replaces a user's noise in round 2, in units of sigma^2."""
-        return 1.0 / self.n_announced_survivors
+        return 1.0 / self.n_announced
 
     @property
     def round_2_weight(self) -> float:
@@ -137,11 +135,7 @@ class TwoRoundNoise(Checked):
         The unit is sigma^2, where sigma is the protocol's scale of the noise. The server sees the
         sum of the messages of round 1, and every message of round 2.
         """
-        own = (
-            self.round_2_variance
-            if self.repaired
-            else 1.0 / (self.min_round_1_survivors + self.n_announced_survivors)
-        )
+        own = self.round_2_variance if self.repaired else 1.0 / (self.min_masked + self.n_announced)
         return self._sum_over_honest(own)
 
     @property
@@ -158,7 +152,7 @@ class TwoRoundNoise(Checked):
         return honest * replaced + (self.masked - self.replaced) * self.round_1_variance
 
 
-def find_min_noise_variance(
+def min_variance(
     *, omega: float, colluding: float = 0.0, announced: float = 1.0, repaired: bool = False
 ) -> float:
     """Returns the smallest variance of the noise that hides a gradient, over all possible dropouts.

@@ -64,7 +64,7 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
     )
 
 
-def make_printed_flip_inverse(q: float) -> NDArray[np.float64]:
+def make_printed_inverse(q: float) -> NDArray[np.float64]:
     """Returns the inverse (4, 4) of ``make_flip_matrix`` as equation 11 of the paper prints it.
 
     The equation has misprints, and is for p = 1: a true 1 is always uploaded as a 1. q is the

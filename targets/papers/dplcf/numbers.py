@@ -21,7 +21,7 @@ from fedrec_auditor.targets.papers.dplcf.jaccard import (
     estimate_jaccard,
     invert_flip_matrix,
     make_flip_matrix,
-    make_printed_flip_inverse,
+    make_printed_inverse,
     make_printed_matrix,
 )
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
@@ -77,7 +77,7 @@ def compare_equation_11_entries() -> Iterator[ClaimedAndComputed]:
     is for p = 1: a true 1 is always uploaded as a 1.
     """
     flip = DplcfAp().randomizer
-    return _compare(11, flip, make_printed_flip_inverse(flip.q), invert_flip_matrix(flip.p, flip.q))
+    return _compare(11, flip, make_printed_inverse(flip.q), invert_flip_matrix(flip.p, flip.q))
 
 
 def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:

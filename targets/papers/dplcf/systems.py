@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.collected_bits import CentralMf, FlippedItemKnn, ItemKnn
-from fedrec_auditor.targets.papers.dplcf.jaccard import (
-    make_printed_flip_inverse,
-    make_printed_matrix,
-)
+from fedrec_auditor.targets.papers.dplcf.jaccard import make_printed_inverse, make_printed_matrix
 from fedrec_auditor.targets.settings import Share
 
 
@@ -145,7 +142,7 @@ class DplcfAp(FlippedItemKnn):
 
         A maps counts of true bit pairs to expected counts of uploaded bit pairs.
         """
-        return make_printed_flip_inverse(self.randomizer.q) if self.as_printed else None
+        return make_printed_inverse(self.randomizer.q) if self.as_printed else None
 
     @property
     def randomizer(self) -> BitFlip:

@@ -252,7 +252,7 @@ def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
       before.
     """
     system, n, m = HflSgdmf(), 94, 1682
-    few, more = (float(system.get_step_size_factor(n, m, ratings)) for ratings in (1, 2))
+    few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
     yield 1.0, more / few
     yield 1.0, float(sgd_mf.get_batch_size(943, _ETA)) * 100_000 / 943
 

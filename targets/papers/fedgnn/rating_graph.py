@@ -31,10 +31,10 @@ class UserGradients:
 
     The parameters are the item table, the layer and the users' own embeddings. Shapes are for m
     items and dimension d. If user i rated item j, row j of the user's gradient of the item table is
-    ``hidden_vector_factors[i, j] * hidden_vectors[i] + offset_vectors[i]``; other rows are 0.
+    ``item_weights[i, j] * hidden_vectors[i] + offset_vectors[i]``; other rows are 0.
 
     ``is_rated``: whether a user rated an item, (n, m).
-    ``hidden_vector_factors``: factor of ``hidden_vectors`` in an item's row, (n, m).
+    ``item_weights``: factor of ``hidden_vectors`` in an item's row, (n, m).
     ``hidden_vectors``: the user's embedding, (n, d).
     ``item_row_offsets``: vector that is added to the rows of all items that the user rated, (n, d).
     ``user_embedding_gradients``: gradient of the sum of the user's squared errors with respect to
@@ -43,7 +43,7 @@ class UserGradients:
     """
 
     is_rated: NDArray[np.bool_]
-    hidden_vector_factors: Floats
+    item_weights: Floats
     hidden_vectors: Floats
     item_row_offsets: Floats
     user_embedding_gradients: Floats
@@ -96,7 +96,7 @@ class RatingGraphSystem(System):
 
     @property
     @abstractmethod
-    def max_message_entry(self) -> float:
+    def max_entry(self) -> float:
         """Largest absolute value of an entry of a message before the noise.
 
         If messages are models, the value is that of an entry of the model's change.
@@ -109,8 +109,8 @@ class RatingGraphSystem(System):
 
     @property
     def entry_epsilon(self) -> float:
-        """Epsilon of one entry of a message: 2 ``max_message_entry`` / ``noise``."""
-        return 2.0 * self.max_message_entry / self.noise
+        """Epsilon of one entry of a message: 2 ``max_entry`` / ``noise``."""
+        return 2.0 * self.max_entry / self.noise
 
     @property
     def data_noise_epsilon(self) -> float:
@@ -133,7 +133,7 @@ class RatingGraphSystem(System):
         count = self.count_model_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
         noisy = NoisyComponent("all", count, self.entry_epsilon * part)
-        return ComponentLaplace((noisy,), self.max_message_entry * part)
+        return ComponentLaplace((noisy,), self.max_entry * part)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism that adds the Laplace noise to one entry or to a whole message.
@@ -147,18 +147,14 @@ class RatingGraphSystem(System):
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
             return None
         if scope.unit is Unit.COORDINATE:
-            found = Clipped(
-                Laplace(scale=self.noise, low=-self.max_message_entry, high=self.max_message_entry)
-            )
+            found = Clipped(Laplace(scale=self.noise, low=-self.max_entry, high=self.max_entry))
         elif scope.unit in (Unit.USER, Unit.REPORT):
             found = self.make_randomizer(population)
         else:
             return None
-        return self.repeat_for_all_messages(found, scope, population)
+        return self.repeat_mechanism(found, scope, population)
 
-    def repeat_for_all_messages(
-        self, one: Mechanism, scope: Scope, population: Population
-    ) -> Mechanism:
+    def repeat_mechanism(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
         """Returns the mechanism ``one`` of one message, repeated for all messages of a user.
 
         The messages are those in the horizon of ``scope``: a round or a training.
@@ -284,7 +280,7 @@ class RatingGraphSystem(System):
         user = weight @ items
         return UserGradients(
             is_rated=own,
-            hidden_vector_factors=weight,
+            item_weights=weight,
             hidden_vectors=hidden,
             item_row_offsets=share / count * (user @ layer),
             user_embedding_gradients=count * user,

@@ -196,7 +196,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         reports = Reports(
             coordinates=index,
             is_positive=positive,
-            report_magnitude=randomizer.magnitude,
+            magnitude=randomizer.magnitude,
             shape=(len(items), self.factors),
             clean_messages=gradients if request.messages_per_client == 1 else None,
         )

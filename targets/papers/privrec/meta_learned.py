@@ -346,9 +346,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
         Messages depend on which items are rated, and on attributes if the network reads features.
         """
         attribute = scope.unit is Unit.ATTRIBUTE
-        return not scope.protects_rating_value and (
-            self.network.has_user_item_features or not attribute
-        )
+        return not scope.protects_rating_value and (self.network.has_features or not attribute)
 
     @property
     def uses_compute_device(self) -> bool:

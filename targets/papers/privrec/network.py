@@ -41,7 +41,7 @@ class NetworkConfig:
     ``width``: number of outputs of the first hidden layer.
     ``has_item_ids``: whether every item has its own embedding. Without genres as features, every
         item has its own embedding in any case.
-    ``has_user_item_features``: whether the network reads features of users and items.
+    ``has_features``: whether the network reads features of users and items.
     ``has_mean_genres``: whether an item's genres give one input, the mean of their embeddings,
         instead of one input each.
     """
@@ -49,7 +49,7 @@ class NetworkConfig:
     embedding_size: int
     width: int
     has_item_ids: bool
-    has_user_item_features: bool = False
+    has_features: bool = False
     has_mean_genres: bool = False
 
     def get_shapes(self, interactions: Interactions) -> dict[str, tuple[int, ...]]:
@@ -60,14 +60,14 @@ class NetworkConfig:
         attributes in alphabetical order, then to the item, then to its genres.
         """
         tables: dict[str, tuple[int, ...]] = {}
-        if self.has_user_item_features:
+        if self.has_features:
             for key in sorted(interactions.attributes):
                 categories = interactions.attributes[key].categories
                 tables[f"{USER}{key}"] = (len(categories), self.embedding_size)
         genres = 0 if interactions.genres is None else interactions.genres.shape[1]
-        if self.has_item_ids or not (self.has_user_item_features and genres):
+        if self.has_item_ids or not (self.has_features and genres):
             tables[ITEM] = (interactions.n_items, self.embedding_size)
-        if self.has_user_item_features and genres:
+        if self.has_features and genres:
             tables[GENRE] = (genres, self.embedding_size)
         count = len(tables) + (genres - 1 if GENRE in tables and not self.has_mean_genres else 0)
         widths = [self.width >> layer for layer in range(N_HIDDEN_LAYERS)]

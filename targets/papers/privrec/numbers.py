@@ -154,7 +154,7 @@ def _list_moves(system: DpPrivrec) -> NDArray[np.float64]:
     """
     one = _make_round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
-    moved = one.compute_clean_output(changes)
+    moved = one.compute_noiseless(changes)
     return np.asarray(np.abs(moved[:, None] - moved[None]).reshape(-1, 2))
 
 
@@ -200,7 +200,7 @@ def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
     one = _make_round(system)
 
     def bit(norm: float) -> float:
-        share = float(one.compute_clean_output(np.array([norm]))[-1])
+        share = float(one.compute_noiseless(np.array([norm]))[-1])
         return share * one.batch - (one.batch - 1)
 
     bound, rounds = system.initial_clip, 0

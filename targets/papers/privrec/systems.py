@@ -47,7 +47,7 @@ class _FeatureSystem(MetaLearnedSystem):
             embedding_size=self.embedding,
             width=self.width,
             has_item_ids=self.item_ids,
-            has_user_item_features=True,
+            has_features=True,
             has_mean_genres=self.averaged_genres,
         )
 

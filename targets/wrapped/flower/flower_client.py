@@ -185,7 +185,7 @@ class FlowerClient:
     config: Mapping[str, Any] = field(default_factory=dict)
     run_config: Mapping[str, Any] = field(default_factory=dict)
     node_config: Mapping[str, Any] = field(default_factory=dict)
-    is_metadata_sent: bool = False
+    has_metadata: bool = False
     upload_seconds: ClassVar[float] = 1 / 256
 
     @property
@@ -230,7 +230,7 @@ class FlowerClient:
         arrays = read_arrays(reply.content)
         if list(arrays) == [str(at) for at in range(len(model))]:
             arrays = dict(zip(model, arrays.values(), strict=True))
-        return {**arrays, **(dict(_iter_metadata(request, reply)) if self.is_metadata_sent else {})}
+        return {**arrays, **(dict(_iter_metadata(request, reply)) if self.has_metadata else {})}
 
     def _make_app(self, history: History) -> Any:
         if is_app(self.app):

@@ -176,7 +176,7 @@ class FlowerSystem(WrappedSystem):
         """
         promised = (each for promise in self.promises for each in promise.iter_claims(self.rounds))
         claims = self.stated_claims or tuple(promised)
-        note = "" if self.client.is_metadata_sent else flower_promise.UNAUDITED_METADATA_NOTE
+        note = "" if self.client.has_metadata else flower_promise.UNAUDITED_METADATA_NOTE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
@@ -187,9 +187,7 @@ class FlowerSystem(WrappedSystem):
         any.
         """
         known, notes = super().adapt_to_data(interactions)
-        unaudited = (
-            () if self.client.is_metadata_sent else (flower_promise.UNAUDITED_METADATA_NOTE,)
-        )
+        unaudited = () if self.client.has_metadata else (flower_promise.UNAUDITED_METADATA_NOTE,)
         return known, (*notes, *unaudited)
 
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[FlowerSystem, str]:

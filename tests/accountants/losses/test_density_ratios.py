@@ -315,9 +315,7 @@ def test_the_divergence_equals_the_closed_form(
     rounding = 1e-12 * expected  # rounding of the closed form
     assert found.lower - rounding <= expected <= found.upper + rounding
     assert found.upper - found.lower <= min(1e-13, 1e-9 * expected)
-    counted = found.event_prob_p - (
-        math.exp(epsilon) * found.event_prob_q if epsilon < INF else 0.0
-    )
+    counted = found.mass_p - (math.exp(epsilon) * found.mass_q if epsilon < INF else 0.0)
     assert counted == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 

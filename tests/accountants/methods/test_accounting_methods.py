@@ -138,11 +138,7 @@ def test_the_three_point_pair_is_the_larger_of_both_directions(p: float, q: floa
     for a in np.geomspace(1e-3, 1e3, 61):
         ours = sum(
             max(0.0, x - a * y)
-            for x, y in (
-                (pair.own_output_prob, pair.other_output_prob),
-                (rest, rest),
-                (pair.other_output_prob, pair.own_output_prob),
-            )
+            for x, y in ((pair.p_own, pair.p_other), (rest, rest), (pair.p_other, pair.p_own))
         )
         both = [max(0.0, x - a * y) + max(0.0, 1 - x - a * (1 - y)) for x, y in ((p, q), (q, p))]
         assert ours == pytest.approx(max(both), abs=1e-12)
@@ -378,13 +374,11 @@ def test_clones_dominate_every_shuffle_of_bits(local: float, users: int, dimensi
             for eps in best:
                 best[eps] = max(best[eps], divergence(p, q, eps))
     for eps, reached in best.items():
-        bound = pair_delta(ClonePair(local, users, has_binary_reports=True), eps)
+        bound = pair_delta(ClonePair(local, users, binary=True), eps)
         assert bound >= reached - 1e-12
         assert pair_delta(ClonePair(local, users), eps) >= bound - 1e-12
     if users == 1:
-        assert pair_delta(ClonePair(local, users, has_binary_reports=True), 0.2) == pytest.approx(
-            best[0.2]
-        )
+        assert pair_delta(ClonePair(local, users, binary=True), 0.2) == pytest.approx(best[0.2])
 
 
 @settings(max_examples=25)

@@ -21,10 +21,10 @@ from scipy import stats
 
 from fedrec_auditor.accountants.losses.pairs import (
     AtomicPair,
-    DominatingPair,
     FixedSizeSamplePair,
     GaussianPair,
     LaplacePair,
+    Pair,
     PoissonSamplePair,
     ReversedPair,
 )
@@ -67,7 +67,7 @@ def test_the_attained_epsilon_equals_the_librarys_for_poisson() -> None:
         assert below == pytest.approx(other.get_epsilon_for_delta(delta), rel=2e-3)
 
 
-def make_curve(pair: DominatingPair, edges: np.ndarray) -> Callable[[float], float]:
+def make_curve(pair: Pair, edges: np.ndarray) -> Callable[[float], float]:
     """Divergence of a pair, accurate to the width of the cells."""
     log_p, log_q = pair.bin_losses(edges)
     p, q = np.exp(log_p), np.exp(log_q)
@@ -90,7 +90,7 @@ def make_curve(pair: DominatingPair, edges: np.ndarray) -> Callable[[float], flo
     ],
 )
 def test_the_pair_has_the_amplified_curve(
-    pair: DominatingPair, curve: Callable[[float], float], rate: float
+    pair: Pair, curve: Callable[[float], float], rate: float
 ) -> None:
     """The curve is q delta_M(ln(1 + (x - 1)/q)) at x >= 1, mirrored by 1 - x + x H(1/x) below."""
     edges = np.concatenate([[-np.inf], np.linspace(-12, 12, 480_001), [np.inf]])

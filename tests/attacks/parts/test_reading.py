@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.parts.reading import (
     IDENTITY_CALIBRATION,
     calibrate,
     fit_calibration,
-    read_calibrated_evidence,
+    read_calibrated,
 )
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence
 from fedrec_auditor.targets.components import Dense, Payload
@@ -99,7 +99,7 @@ class FlippingDevice:
     """Code of a device that flips each bit with odds exp(-``epsilon``)."""
 
     epsilon: float
-    seconds_per_message: float = 0.0
+    call_seconds: float = 0.0
     is_external: bool = False
     n_items_range: tuple[int, int] = (1, ITEMS)
     kind: Payload = Payload.BITS
@@ -127,11 +127,7 @@ def read_bits(
     public = {"noise_channel": channel, "popularity": OWN.mean(axis=0), "device_code": client}
     view = make_view(round_, users=300, items=ITEMS, **public)
     users = np.arange(300)
-    return (
-        reading.read_evidence(view, users),
-        read_calibrated_evidence(view, users),
-        tuple(view.notes),
-    )
+    return (reading.read_evidence(view, users), read_calibrated(view, users), tuple(view.notes))
 
 
 @pytest.mark.parametrize("true", [0.2, 1.0, 3.0])

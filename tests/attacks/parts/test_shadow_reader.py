@@ -32,7 +32,7 @@ class Device:
     """A device that sends ``message`` of its items and records its messages."""
 
     message: Callable[[NDArray[np.intp], np.random.Generator], Parts]
-    seconds_per_message: float = 0.1
+    call_seconds: float = 0.1
     kind: Payload = Payload.CHANGE
     is_external: bool = True
     n_items_range: tuple[int, int] = (1, ITEMS)
@@ -160,7 +160,7 @@ def test_plain_histories_are_read_in_any_form(
 
 
 def test_messages_of_several_rounds_are_intersected() -> None:
-    seen = observe(Device(send_touched_rows, seconds_per_message=0.0), rounds=4)
+    seen = observe(Device(send_touched_rows, call_seconds=0.0), rounds=4)
     in_all = np.ones((USERS, ITEMS), np.bool_)
     for _, sent in seen.find_linked_rounds("item"):
         in_all &= (sent.to_dense(np.arange(USERS)) != 0).any(axis=2)
@@ -231,7 +231,7 @@ def test_evidence_does_not_depend_on_the_request_and_is_learned_once() -> None:
 
 
 def test_slow_devices_are_simulated_less_often() -> None:
-    device = Device(send_noise, seconds_per_message=MAX_SHADOW_SECONDS)
+    device = Device(send_noise, call_seconds=MAX_SHADOW_SECONDS)
     ShadowReader().read(observe(device), np.arange(USERS))
     assert device.sent[1:] == [MIN_SHADOWS, MIN_SHADOWS]
 

@@ -368,8 +368,8 @@ def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, nega
         mean_positive_share=0.05,
         share_prior_weight=10.0,
         item_log_odds=np.full(8, -3.0),
-        positive_step_contrast=np.zeros(8),
-        negative_steps_by_draws=np.arange(4.0),
+        positive_step_excess=np.zeros(8),
+        steps_by_draw_count=np.arange(4.0),
     )
     assert np.isfinite(fit_log_ratios(positions, negatives, first, fit_all=True).log_ratio).all()
 
@@ -396,7 +396,7 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
         DRAWN,
         np.full(FEW, logit(SHARE)),
     )
-    assert np.sqrt(np.mean((result.positive_step_contrast - tilts) ** 2)) < 0.12
+    assert np.sqrt(np.mean((result.positive_step_excess - tilts) ** 2)) < 0.12
 
 
 @pytest.mark.parametrize(("fade", "upside_down"), [(0.05, 0), (1.0, MANY // 2)])

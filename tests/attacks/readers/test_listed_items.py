@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import Evidence, compute_posterior
 from fedrec_auditor.auditor.games import metrics
@@ -69,9 +69,7 @@ def make_list_view(lister: Lister, rounds: int, codes: Ids | None = None, **publ
         each = [lister(np.flatnonzero(held), rng) for held in OWN]
         if codes is not None:
             each = [codes[items].ravel() for items in each]
-        kind, length = (
-            (Payload.ITEMS, LENGTH) if codes is None else (Payload.ITEM_CODES, codes.size)
-        )
+        kind, length = (Payload.ITEMS, LENGTH) if codes is None else (Payload.CODES, codes.size)
         values = np.stack([pad(items, length) for items in each])
         made.append(send({"list": Dense(values, kind)}))
     return make_view(*made, users=USERS, items=ITEMS, **public)
@@ -139,7 +137,7 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     guessed = compute_posterior(silent, known)
     area, prior = (metrics.get_auc(each.ravel(), OWN.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
-    chosen = (choose_item_sets(ratio), choose_item_sets(guessed))
+    chosen = (choose_sets(ratio), choose_sets(guessed))
     sets, popular = (metrics.compute_set_f1(each, OWN).mean() for each in chosen)
     assert sets > popular + (0.1 if there == 1 else 0)
     assert view.notes[1:] == ["Matches codes to items by how many users have each."]
@@ -164,7 +162,7 @@ def test_uninformative_codes_keep_ties_of_the_prior(listed: int) -> None:
     parts = np.split(codes[: USERS * listed], USERS)
     values = np.stack([pad(part, LENGTH) for part in parts])
     seen = make_view(
-        send({"list": Dense(values, Payload.ITEM_CODES)}),
+        send({"list": Dense(values, Payload.CODES)}),
         users=USERS,
         items=ITEMS,
         popularity=OWN.mean(axis=0),

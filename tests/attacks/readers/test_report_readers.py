@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.attacks.readers.base import Evidence, compute_posterior, fit_prior_log_odds
+from fedrec_auditor.attacks.readers.base import Evidence, compute_posterior, fit_prior
 from fedrec_auditor.attacks.readers.report_readers import FlippedBitsReader, fit_activity_log_odds
 from fedrec_auditor.auditor.games.metrics import compute_set_f1
 from tests.attacks.synthetic import SKEWED, flip, reconstruct
@@ -131,7 +131,7 @@ def test_the_prior_is_the_likeliest_share_with_half_an_observation_of_all(sure: 
         return GRID[score.argmax(axis=1)]
 
     overall = likeliest(ratio.reshape(1, -1), 0.5)[0]
-    items, activity = fit_prior_log_odds(Evidence(users=np.arange(12), log_ratio=ratio))
+    items, activity = fit_prior(Evidence(users=np.arange(12), log_ratio=ratio))
     assert expit(items) == pytest.approx(likeliest(ratio.T, overall), abs=0.002)
     own = likeliest(ratio, overall)
     assert activity == pytest.approx(np.log(own / own.mean()), abs=0.05)

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.games.canary import N_NEW_ITEMS, CanarySet, design_e
 from fedrec_auditor.auditor.games.canary_game import (
     CURVE_CLAIM_TEST_DELTA,
     ChunkStore,
-    FeaturesBySource,
+    Features,
     GameInputs,
     GameSetup,
     MemoryChunkStore,
@@ -230,9 +230,7 @@ def test_a_steering_server_reaches_the_sensitivity_of_the_proof() -> None:
     honest = get_first_broadcast(run_round(system, POPULATION, rng))
     sent = crowd_game.make_altered_broadcasts(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
-    found = crowd_game.find_canary_and_broadcast(
-        system, POPULATION, scope, tuple(sent.values()), rng
-    )
+    found = crowd_game.find_best_canary(system, POPULATION, scope, tuple(sent.values()), rng)
     assert found is not None
     canary, number, _ = found
     assert "sets the array “items” to 0" in tuple(sent)[number]
@@ -316,7 +314,7 @@ def test_sums_and_largest_messages_equal_those_of_uploads() -> None:
     values = projection.project_messages(sent, rounds.world_gap_by_array["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
     read = rounds.message_stats["gradient"]
-    weights = read.world_mean_difference / read.message_variance
+    weights = read.mean_difference / read.message_variance
     own = sent.to_dense(np.array([len(values) - 1])).ravel() @ weights
     np.testing.assert_allclose(features["server"][:, 0], np.full(2, own))
     np.testing.assert_allclose(features["aggregate"][:, :1], np.full((2, 1), values.sum()))
@@ -332,7 +330,7 @@ class _CountedRuns:
     def __init__(self) -> None:
         self.runs = 0
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         self.runs += size
         return {"it": np.random.default_rng(seed).normal(world, 1.0, (size, 2))}
 
@@ -435,7 +433,7 @@ def test_an_interrupted_audit_resumes_to_the_same_record(
     whole = record if plan is PLAN else run_plan(plan, Resources(jobs=2))
     made, runs = kind.__call__, list[str]()
 
-    def counted(self: Any, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
+    def counted(self: Any, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         if len(runs) == stop:
             raise KeyboardInterrupt
         runs.append(f"{world} {seed}")

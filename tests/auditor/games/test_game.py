@@ -167,9 +167,7 @@ def test_candidates_are_balanced_distinct_and_true(seed: int) -> None:
     users = np.unique(pairs[:, 0])
     assert len(users) == 50
     sizes = held.sum(axis=1)
-    expected = np.minimum(
-        np.minimum(sizes, DATA.n_items - sizes), membership.MAX_MEMBER_ITEMS_PER_USER
-    )
+    expected = np.minimum(np.minimum(sizes, DATA.n_items - sizes), membership.MAX_MEMBERS_PER_USER)
     for kind in (members, ~members):
         counts = np.bincount(pairs[kind, 0], minlength=DATA.n_users)
         np.testing.assert_array_equal(counts[users], expected[users])

@@ -50,11 +50,7 @@ def test_messages_that_change_nothing_are_removed(kind: Payload, row: int) -> No
         "bit": Dense(np.ones(6, np.float32), Payload.BITS),
     }
     filtered = filter_view(make_view(Uploads(np.arange(6), sent)))
-    assert (filtered.n_messages, filtered.n_no_effect_messages, filtered.n_oversized_messages) == (
-        6,
-        2,
-        0,
-    )
+    assert (filtered.n_messages, filtered.n_no_effect, filtered.n_oversized) == (6, 2, 0)
     ((uploads, left),) = filtered.view.find_linked_rounds("table")
     np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
     expected = sent["table"].to_dense(np.array([0, 2, 3, 5]))
@@ -66,9 +62,9 @@ def test_messages_with_another_changed_component_or_bits_are_kept() -> None:
     bias = np.zeros((6, 2), np.float32)
     bias[1, 1] = 1e-9
     moved = {"table": Dense(make_changes(3), Payload.CHANGE), "bias": Dense(bias, Payload.CHANGE)}
-    assert filter_view(make_view(Uploads(np.arange(6), moved))).n_no_effect_messages == 1
+    assert filter_view(make_view(Uploads(np.arange(6), moved))).n_no_effect == 1
     bits = moved | {"bits": Dense(np.zeros((6, 20), np.float32), Payload.BITS)}
-    assert filter_view(make_view(Uploads(np.arange(6), bits))).n_no_effect_messages == 0
+    assert filter_view(make_view(Uploads(np.arange(6), bits))).n_no_effect == 0
 
 
 @pytest.mark.parametrize("number", [3e38, -3e38, 2 * MAX_USABLE_NUMBER])
@@ -77,7 +73,7 @@ def test_messages_with_numbers_too_large_are_removed(number: float, kind: Payloa
     sent = np.ones((6, 20, 3), np.float32)
     sent[4, 17, 2] = number
     filtered = filter_view(make_view(Uploads(np.arange(6), {"table": Dense(sent, kind)})))
-    assert (filtered.n_no_effect_messages, filtered.n_oversized_messages) == (0, 1)
+    assert (filtered.n_no_effect, filtered.n_oversized) == (0, 1)
     ((uploads, _),) = filtered.view.find_linked_rounds("table")
     assert 4 not in uploads.users
 
@@ -88,11 +84,11 @@ def test_messages_without_senders_are_filtered() -> None:
     assert one.uploads is not None
     hidden = replace(one, uploads=None, shuffled=one.uploads.components)
     filtered = filter_view(replace(seen, vantage=Vantage.SHUFFLED, rounds=(hidden,)))
-    assert (filtered.n_messages, filtered.n_no_effect_messages) == (6, 2)
+    assert (filtered.n_messages, filtered.n_no_effect) == (6, 2)
     (left,) = filtered.view.rounds
     assert left.uploads is None
-    assert left.shuffled_parts is not None
-    assert len(left.shuffled_parts["table"]) == 4
+    assert left.shuffled is not None
+    assert len(left.shuffled["table"]) == 4
 
 
 def test_a_view_of_empty_messages_is_refused_with_that_reason() -> None:
@@ -117,7 +113,7 @@ def make_rounds(rows: int, silent_after: int) -> list[Uploads]:
 
 def test_the_first_round_is_read_if_all_later_ones_are_empty() -> None:
     filtered = filter_view(make_view(*make_rounds(40, silent_after=1), n_users=40))
-    assert (filtered.n_messages, filtered.n_no_effect_messages) == (2000, 1998)
+    assert (filtered.n_messages, filtered.n_no_effect) == (2000, 1998)
     view = replace(filtered.view, public=replace(filtered.view.public, n_items=5))
     found = AttributeRows().infer(view, Background(n_classes=2), np.random.default_rng(0))
     np.testing.assert_array_equal(found.users, [0, 1])
@@ -156,6 +152,6 @@ def test_messages_stored_as_factors_are_not_expanded(monkeypatch: pytest.MonkeyP
         raise AssertionError("read")
 
     monkeypatch.setattr(RankOneMessages, "to_dense", read)
-    for part in (made, made.drop_first_rows(1)):
+    for part in (made, made.drop_rows(1)):
         filtered = filter_view(make_view(Uploads(np.arange(6), {"table": part})))
-        assert (filtered.n_messages, filtered.n_oversized_messages) == (6, 0)
+        assert (filtered.n_messages, filtered.n_oversized) == (6, 0)

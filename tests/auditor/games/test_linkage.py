@@ -69,7 +69,7 @@ def test_memoised_bits_are_linked_and_fresh_bits_are_not(vantage: Vantage) -> No
     assert all(row.ci_low <= row.baseline for row in fresh.values())
 
 
-@pytest.mark.parametrize("kind", [Payload.ITEM_CODES, Payload.ITEMS])
+@pytest.mark.parametrize("kind", [Payload.CODES, Payload.ITEMS])
 def test_lists_are_linked_in_any_order(kind: Payload) -> None:
     rng = np.random.default_rng(1)
     listed = rng.random((40, 50)).argsort(axis=1)[:, :12]
@@ -151,7 +151,7 @@ def test_hidden_messages_carry_no_sender() -> None:
         else:
             assert last.uploads is None
             assert hidden.view.rounds[0].uploads is None
-            sent = last.shuffled_parts["bits"]
+            sent = last.shuffled["bits"]
         whose = sent.to_dense(np.arange(30)).argmax(axis=1)
         assert (whose != np.arange(30)).any()
         assert np.array_equal(whose, hidden.true_sender_indices)

@@ -168,7 +168,7 @@ def test_mean_differences_are_those_after_clipping() -> None:
         for each in clean
     )
     found = reading.MessageStats.learn((first, second), np.zeros(3))
-    np.testing.assert_allclose(found.world_mean_difference, [1.0, 0.5, 0.0])
+    np.testing.assert_allclose(found.mean_difference, [1.0, 0.5, 0.0])
 
 
 def test_the_search_finds_the_most_informative_broadcast() -> None:
@@ -191,7 +191,7 @@ def test_the_search_finds_the_most_informative_broadcast() -> None:
     lengths = []
     for found in (unsteered, steered):
         read = reading.learn_message_stats(system, found.canary.histories, found.broadcast, rng, 64)
-        lengths.append(np.linalg.norm(read["update"].world_mean_difference))
+        lengths.append(np.linalg.norm(read["update"].mean_difference))
     assert lengths[1] > 1.1 * lengths[0]
 
 

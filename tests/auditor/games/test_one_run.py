@@ -11,11 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games.canary import CanarySet, choose_n_canaries, design_canaries
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
-from fedrec_auditor.auditor.games.one_run import (
-    FIRST_HISTORY_FLAGS_KEY,
-    CanaryScorer,
-    OneRunSimulator,
-)
+from fedrec_auditor.auditor.games.one_run import HAS_FIRST_KEY, CanaryScorer, OneRunSimulator
 from fedrec_auditor.auditor.plan.plan import MAX_CANARIES, MIN_CANARIES, Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
@@ -59,9 +55,7 @@ def get_bound(
     seen = scope_of(Unit.USER, adjacency, vantage)
     run = OneRunSimulator(target=target, canaries=plant(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
-    scores = OneRunScores.build(
-        features[str(vantage)], features[FIRST_HISTORY_FLAGS_KEY][:, 0] > 0.5
-    )
+    scores = OneRunScores.build(features[str(vantage)], features[HAS_FIRST_KEY][:, 0] > 0.5)
     return scores.bound(confidence=confidence, scope=seen, seed=seed)
 
 
@@ -148,7 +142,7 @@ def test_a_system_without_item_tables_is_measured() -> None:
 def test_scores_and_coins_follow_from_the_seed() -> None:
     run = OneRunSimulator(target=Fcf(rounds=1), canaries=plant(USER, 30), vantages=(Vantage.PEERS,))
     first, again, other = (run(0, 1, np.random.SeedSequence(seed)) for seed in (1, 1, 2))
-    for name in (FIRST_HISTORY_FLAGS_KEY, "peers"):
+    for name in (HAS_FIRST_KEY, "peers"):
         np.testing.assert_array_equal(first[name], again[name])
         assert not np.array_equal(first[name], other[name])
 
@@ -255,7 +249,7 @@ def test_noise_sent_back_is_anticorrelated_with_noisy_messages() -> None:
 
 def test_sums_of_shuffled_reports_do_not_depend_on_order() -> None:
     transcript = FmfLdp(reports=3, rounds=1).run(DATA, np.random.default_rng(0)).transcript
-    shuffled = transcript.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds[0].shuffled_parts
+    shuffled = transcript.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds[0].shuffled
     sent = transcript.rounds[0].uploads.components["reports"]
     assert shuffled is not None
     # A message averages its three reports; the shuffled view has whole reports.

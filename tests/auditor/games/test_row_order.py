@@ -191,7 +191,7 @@ def send_table(rows: NDArray[np.intp], count: int = ITEMS) -> Callable[..., Part
 def test_rows_in_another_order_are_found_from_client_code(
     form: Callable[..., Callable[..., Parts]], rows: NDArray[np.intp], count: int
 ) -> None:
-    seen = observe(Device(form(rows, count), seconds_per_message=0.0))
+    seen = observe(Device(form(rows, count), call_seconds=0.0))
     found = ClientRowOrder.find_order(seen)
     ((name, order),) = found.item_rows.items()
     assert order.tolist() == rows.tolist()
@@ -215,10 +215,7 @@ def test_ordered_items_and_messages_without_items_are_unchanged(
     message: Callable[..., Parts],
 ) -> None:
     """A message that depends on the number of items, or on nothing, has no order and no caveat."""
-    assert (
-        ClientRowOrder.find_order(observe(Device(message, seconds_per_message=0.0)))
-        == ClientRowOrder()
-    )
+    assert ClientRowOrder.find_order(observe(Device(message, call_seconds=0.0))) == ClientRowOrder()
 
 
 def test_clients_receive_and_send_models_in_item_order() -> None:
@@ -231,7 +228,7 @@ def test_clients_receive_and_send_models_in_item_order() -> None:
             received.append(broadcast)
             return super().__call__(met, broadcast, rng)
 
-    device = Listening(send_table(OWN + 1, ITEMS + 1), seconds_per_message=0.0)
+    device = Listening(send_table(OWN + 1, ITEMS + 1), call_seconds=0.0)
     seen = observe(device)
     rounds = tuple(replace(one, broadcast={"item": raw}) for one in seen.rounds)
     order = ClientRowOrder({"item": OWN + 1})

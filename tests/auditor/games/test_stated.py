@@ -13,12 +13,7 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
-from fedrec_auditor.auditor.games.canary_game import (
-    GameInputs,
-    GameSetup,
-    Skip,
-    UserRemovalEstimator,
-)
+from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, RemovalEstimator, Skip
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator
 from fedrec_auditor.auditor.games.round import RoundSimulator
@@ -174,7 +169,7 @@ def test_half_a_bound_for_two_removals_holds_for_one(delta: float) -> None:
         ),
     )
     true = find_gaussian_epsilon(delta, 1.0) if delta else 1.0
-    estimator = UserRemovalEstimator(estimator=JointBinomial(), max_claimed_epsilon=true)
+    estimator = RemovalEstimator(estimator=JointBinomial(), max_claimed=true)
     found = estimator.measure_bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
     )

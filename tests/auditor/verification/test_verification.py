@@ -12,7 +12,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
 from fedrec_auditor.auditor.verification import CheckResult, CheckStatus, Verification, verify_ldp
-from fedrec_auditor.auditor.verification.verification import format_prob_ratio, make_claim
+from fedrec_auditor.auditor.verification.verification import format_ratio, make_claim
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
@@ -74,10 +74,8 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
 
 def test_an_underflow_at_a_delta_is_not_called_infinite() -> None:
     witness = Witness(input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=0.0)
-    assert format_prob_ratio(witness, 1e-5, 1086.0).startswith(
-        "e^1086; the probabilities underflow"
-    )
-    assert format_prob_ratio(witness, 1e-5, math.inf) == "infinite"
+    assert format_ratio(witness, 1e-5, 1086.0).startswith("e^1086; the probabilities underflow")
+    assert format_ratio(witness, 1e-5, math.inf) == "infinite"
 
 
 def test_huge_and_infinite_ratios_are_readable() -> None:

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, ThresholdLimits
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.statistics import OutcomeIndex, ScalarScore, choose_cut_points
+from fedrec_auditor.auditor.worlds.statistics import OutcomeIndex, ScalarScore, make_cuts
 from tests.contracts.worlds import gaussian, worlds_of
 from tests.points import later
 from tests.specimens.randomizer import Randomizer, get_rate, make_flip, make_k_ary, make_one_hot
@@ -52,9 +52,7 @@ def test_limits_are_binomial_at_every_rank(scores_a: np.ndarray, scores_b: np.nd
                 error = ALPHA * share / guesses._FAMILIES / 2
                 high = stats.beta.ppf(1 - error, rank, len(q) - rank + 1)
                 expected.append((float(guesses.clopper_pearson_lower(hits, len(p), error)), high))
-    assert np.allclose(
-        np.stack([band.prob_p_lower, band.prob_q_upper], axis=1), expected, rtol=1e-9
-    )
+    assert np.allclose(np.stack([band.p_lower, band.q_upper], axis=1), expected, rtol=1e-9)
 
 
 def test_all_limits_hold_jointly() -> None:
@@ -65,7 +63,7 @@ def test_all_limits_hold_jointly() -> None:
         p_first = band.is_p_in_first_world
         shifted = np.where(p_first, cut - 1, cut), np.where(p_first, cut, cut - 1)
         p, q = (np.where(band.is_score_above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
-        misses += bool(((band.prob_p_lower > p) | (band.prob_q_upper < q)).any())
+        misses += bool(((band.p_lower > p) | (band.q_upper < q)).any())
     assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
     assert misses > 0.02 * runs  # limits that never miss are wider than stated
 
@@ -177,8 +175,8 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         one, other = (table * draws // 160_000 for table in tables)
         counts = GuessCounts(
             n_draws=draws,
-            first_world_right_wrong=(int(one[0]), int(other[0])),
-            second_world_right_wrong=(int(other[1]), int(one[1])),
+            first_world_counts=(int(one[0]), int(other[0])),
+            second_world_counts=(int(other[1]), int(one[1])),
             is_two_sided=True,
         )
         assert counts.bound_epsilon(delta=0.0, alpha=0.05) >= 0.95 * protocol.limit(100_000)
@@ -361,8 +359,8 @@ def test_outcomes_are_indexed_and_unknown_ones_are_minus_1(outputs: np.ndarray) 
 def test_rounding_errors_are_not_outcomes() -> None:
     """0.1 + 0.2 and 0.3 differ in the last bit only; low-order bits have a check of their own."""
     values = np.array([0.1 + 0.2, 0.3, 1.0, 1.0 + 2**-52])
-    assert len(choose_cut_points(values)) == 1
-    assert statistics.count_in_intervals(values, choose_cut_points(values)).tolist() == [2, 2]
+    assert len(make_cuts(values)) == 1
+    assert statistics.count_in_intervals(values, make_cuts(values)).tolist() == [2, 2]
 
 
 def test_thin_tails_are_not_chosen_by_chance() -> None:
@@ -381,8 +379,8 @@ def test_thin_tails_are_not_chosen_by_chance() -> None:
         ]
         found = GuessCounts(
             n_draws=180_000,
-            first_world_right_wrong=(int(90_000 * mass[0]), int(90_000 * mass[2])),
-            second_world_right_wrong=(int(90_000 * mass[3]), int(90_000 * mass[1])),
+            first_world_counts=(int(90_000 * mass[0]), int(90_000 * mass[2])),
+            second_world_counts=(int(90_000 * mass[3]), int(90_000 * mass[1])),
             is_two_sided=True,
         )
         assert found.bound_epsilon(delta=0.0, alpha=0.05) > 0.85

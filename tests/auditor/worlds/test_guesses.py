@@ -17,11 +17,11 @@ from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import Join
 from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
     approximate_epsilon,
-    bound_epsilon_by_event,
+    bound_by_event,
     bound_epsilon_by_guesses,
     clopper_pearson_lower,
     clopper_pearson_upper,
-    limit_guesses_from_delta,
+    limit_delta_guesses,
     plan_coin_tosses,
 )
 from fedrec_auditor.auditor.worlds.selection import SECOND_RULE_ALPHA_SHARE, plan_selection_size
@@ -40,7 +40,7 @@ def test_event_epsilon_is_the_plain_formula(hits: int, misses: int, delta: float
     low = float(clopper_pearson_lower(hits, 200, 0.025))
     high = float(clopper_pearson_upper(misses, 200, 0.025))
     expected = max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
-    found = float(bound_epsilon_by_event(hits, 200, misses, 200, delta=delta, alpha=0.05))
+    found = float(bound_by_event(hits, 200, misses, 200, delta=delta, alpha=0.05))
     assert found == pytest.approx(expected)
 
 
@@ -56,7 +56,7 @@ def miss_prob(epsilon: float, delta: float, share: float, draws: int, *, both: b
     """
     right = share * (1 - delta) / (1 + math.exp(-epsilon)) + (delta if both else delta / 2)
     wrong = share * (1 - delta) / (1 + math.exp(epsilon))
-    revealed, alpha = limit_guesses_from_delta(draws, both=both, delta=delta, alpha=ALPHA)
+    revealed, alpha = limit_delta_guesses(draws, both=both, delta=delta, alpha=ALPHA)
     rights, wrongs = np.meshgrid(np.arange(draws + 1), np.arange(draws + 1), indexing="ij")
     possible = rights + wrongs <= draws
     rights, wrongs = rights[possible], wrongs[possible]
@@ -99,8 +99,8 @@ def _miss_prob_by_coin(epsilon: float, delta: float, coin: float, draws: int) ->
         if (d := draws - a - b - c) >= 0:
             counts = GuessCounts(
                 n_draws=draws,
-                first_world_right_wrong=(a, b),
-                second_world_right_wrong=(c, d),
+                first_world_counts=(a, b),
+                second_world_counts=(c, d),
                 is_two_sided=True,
                 first_world_prob=coin,
             )
@@ -126,10 +126,7 @@ def test_a_nearly_fair_coin_has_the_bound_of_a_fair_one(
     first: tuple[int, int], second: tuple[int, int], delta: float
 ) -> None:
     fair = GuessCounts(
-        n_draws=1_200,
-        first_world_right_wrong=first,
-        second_world_right_wrong=second,
-        is_two_sided=True,
+        n_draws=1_200, first_world_counts=first, second_world_counts=second, is_two_sided=True
     )
     near = replace(fair, first_probability=0.5 - 1e-12).bound_epsilon(delta=delta, alpha=ALPHA)
     assert near == pytest.approx(fair.bound_epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
@@ -137,7 +134,7 @@ def test_a_nearly_fair_coin_has_the_bound_of_a_fair_one(
 
 def test_sums_over_millions_of_guesses_are_accurate() -> None:
     right, wrong = 10**6, 10**5
-    counts = {"first_world_right_wrong": (right, wrong), "second_world_right_wrong": (right, wrong)}
+    counts = {"first_world_counts": (right, wrong), "second_world_counts": (right, wrong)}
     fair = GuessCounts(n_draws=8 * 10**6, **counts, is_two_sided=True)
     near = replace(fair, first_probability=0.5 - 1e-12)
     for delta in (0.0, 1e-5):
@@ -173,12 +170,9 @@ def test_bounds_at_the_ends() -> None:
 
 
 def test_both_directions_are_counted_together() -> None:
-    one = GuessCounts(n_draws=200, first_world_right_wrong=(60, 10))
+    one = GuessCounts(n_draws=200, first_world_counts=(60, 10))
     two = GuessCounts(
-        n_draws=200,
-        first_world_right_wrong=(60, 10),
-        second_world_right_wrong=(60, 10),
-        is_two_sided=True,
+        n_draws=200, first_world_counts=(60, 10), second_world_counts=(60, 10), is_two_sided=True
     )
     asked = {"delta": 0.0, "alpha": ALPHA}
     assert two.bound_epsilon(**asked) > one.bound_epsilon(**asked)
@@ -187,9 +181,9 @@ def test_both_directions_are_counted_together() -> None:
 
 
 def test_delta_reveals_twice_as_much_to_two_sided_guesses() -> None:
-    assert limit_guesses_from_delta(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
-    one, alpha = limit_guesses_from_delta(100_000, both=False, delta=0.01, alpha=ALPHA)
-    two, _ = limit_guesses_from_delta(100_000, both=True, delta=0.01, alpha=ALPHA)
+    assert limit_delta_guesses(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
+    one, alpha = limit_delta_guesses(100_000, both=False, delta=0.01, alpha=ALPHA)
+    two, _ = limit_delta_guesses(100_000, both=True, delta=0.01, alpha=ALPHA)
     assert 500 < one < 600 < 1000 < two < 1100
     assert stats.binom.sf(one, 100_000, 0.005) <= ALPHA - alpha
 
@@ -209,7 +203,7 @@ def test_no_counts_exceed_the_largest_bound() -> None:
         most = JointBinomial().find_max_bound(30, delta=delta, confidence=1 - ALPHA)
         draws = 2 * (30 - plan_selection_size(30))
         error = (1.0 - SECOND_RULE_ALPHA_SHARE) * ALPHA
-        failures, alpha = limit_guesses_from_delta(draws, both=True, delta=delta, alpha=error)
+        failures, alpha = limit_delta_guesses(draws, both=True, delta=delta, alpha=error)
         bounds = [
             float(bound_epsilon_by_guesses(right, wrong, failures, alpha))
             for right in range(draws + 1)

@@ -79,7 +79,7 @@ IDEAL = (
 
 
 def guess(m: int, r: int, v: int, *, both: bool = True) -> OneRunGuesses:
-    return OneRunGuesses(n_canaries=m, n_guesses=r, n_right=v, has_in_and_out_guesses=both)
+    return OneRunGuesses(n_canaries=m, n_guesses=r, n_right=v, is_two_sided=both)
 
 
 counts = st.integers(1, 60).flatmap(

@@ -35,10 +35,10 @@ from fedrec_auditor.auditor.worlds.statistics import (
     SCORE_ROUNDING_STEP,
     EntryNamer,
     ScalarScore,
-    choose_cut_points,
     count_in_intervals,
     learn_scores,
-    round_by_size,
+    make_cuts,
+    round_scaled,
 )
 
 CUTS = st.lists(st.integers(-4, 4).map(lambda x: x / 2), unique=True, min_size=1, max_size=9)
@@ -85,7 +85,7 @@ def test_a_rare_atom_in_a_grid_has_its_own_interval() -> None:
         values = np.where(rng.random(200_000) < 3e-4, inputs, noise)
         counts = np.unique(values, return_counts=True)[1]
         assert (counts > np.count_nonzero(values == 1.0)).sum() > 128
-        assert {1.0, float(np.nextafter(1.0, np.inf))} <= set(choose_cut_points(values).tolist())
+        assert {1.0, float(np.nextafter(1.0, np.inf))} <= set(make_cuts(values).tolist())
 
 
 SIZE = 40_000
@@ -183,38 +183,35 @@ def test_sums_in_another_order_are_rounded_to_one_number(seed: int, width: int) 
     x, weights = rng.integers(0, 2, (50, width)) / 3.0, rng.normal(size=width)
     order = rng.permutation(width)
     size = np.abs(weights).sum()
-    one, other = (
-        round_by_size(x @ weights, size),
-        round_by_size(x[:, order] @ weights[order], size),
-    )
+    one, other = (round_scaled(x @ weights, size), round_scaled(x[:, order] @ weights[order], size))
     assert (one == other).mean() > 0.9
     np.testing.assert_allclose(one, x @ weights, rtol=0, atol=SCORE_ROUNDING_STEP * 2 * size)
 
 
 def test_numbers_without_a_step_are_unchanged() -> None:
     values = np.array([np.inf, -np.inf, np.nan, 0.0])
-    np.testing.assert_array_equal(round_by_size(values), values)
-    assert not np.signbit(round_by_size(-1e-12))
-    assert round_by_size(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
+    np.testing.assert_array_equal(round_scaled(values), values)
+    assert not np.signbit(round_scaled(-1e-12))
+    assert round_scaled(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
     single = np.array([0.0, 1.5, -0.1], np.float32)  # 1e-250 is 0 there, and 0 / 0 is NaN
-    np.testing.assert_allclose(round_by_size(single, np.abs(single)), single, rtol=1e-9)
+    np.testing.assert_allclose(round_scaled(single, np.abs(single)), single, rtol=1e-9)
 
 
 def test_numbers_that_differ_by_rounding_become_equal() -> None:
     values = np.array([0.1, 1.1 - 1.0, 1e100 * 0.1, 1e100 * (1.1 - 1.0), -np.inf, 0.0, 1e-300])
-    one = round_by_size(values, np.abs(values))
+    one = round_scaled(values, np.abs(values))
     assert one[0] == one[1]
     assert one[2] == one[3]
     np.testing.assert_allclose(one[:-1], values[:-1], rtol=1e-9)
     spread = np.linspace(0.0, 1.0, 100_000)
-    assert len(np.unique(round_by_size(spread, spread))) == len(spread)
+    assert len(np.unique(round_scaled(spread, spread))) == len(spread)
 
 
 def test_half_and_single_precision_numbers_are_unchanged() -> None:
     """Their precision is coarser than the step, and single precision lacks such small sizes."""
     for kind in (np.float16, np.float32):
         values = np.array([0.0, 0.1, -3.5, 1000.0], dtype=kind)
-        np.testing.assert_array_equal(round_by_size(values, np.abs(values)).astype(kind), values)
+        np.testing.assert_array_equal(round_scaled(values, np.abs(values)).astype(kind), values)
 
 
 def measure_gaps(first: Any, second: Any, fresh: Any) -> dict[str, float]:

@@ -82,7 +82,7 @@ def test_proofs_are_advised_although_the_headline_is_a_game(record: Record) -> N
 
 def test_users_own_systems_are_advised_to_supply_a_proof(record: Record) -> None:
     refuted = judge(record, 1.0, None, 1.386)
-    own = advise(Section("it", (refuted,), is_callers_system=True), leaks=False)
+    own = advise(Section("it", (refuted,), is_own=True), leaks=False)
     assert own.startswith(
         "Withdraw the claim. An epsilon that may be claimed follows from the noise"
     )
@@ -90,10 +90,7 @@ def test_users_own_systems_are_advised_to_supply_a_proof(record: Record) -> None
     assert "auditor account" in own
     assert todo(record, refuted) == "Withdraw the claim."
     endless = judge(record, 1.0, None, math.inf)
-    assert (
-        advise(Section("it", (endless,), is_callers_system=True), leaks=False)
-        == "Withdraw the claim."
-    )
+    assert advise(Section("it", (endless,), is_own=True), leaks=False) == "Withdraw the claim."
 
 
 def test_faults_precede_claims_in_advice(record: Record) -> None:

@@ -25,10 +25,7 @@ def get_law(model: Synthetic) -> NDArray[np.float64]:
             is_match = truth.user_taste[user] == truth.item_taste[item]
             log += synthetic.ITEM_MATCH_LOG_WEIGHT * model.taste * is_match
             for name in ("gender", "age_group"):
-                code, lean = (
-                    truth.attributes[name].codes[user],
-                    truth.preferences_by_attribute[name][item],
-                )
+                code, lean = (truth.attributes[name].codes[user], truth.preferences[name][item])
                 log += synthetic.ITEM_MATCH_LOG_WEIGHT * model.signal * (code == lean)
             result[user, item] = np.exp(log)
     return result / result.sum(axis=1, keepdims=True)
@@ -62,7 +59,7 @@ def test_first_choices_follow_the_stated_distribution_and_no_weaker_one() -> Non
     chosen = draw_first_choices(model.load())
     matches = {"index": np.broadcast_to(np.arange(60), (1500, 60))}
     matches["taste"] = truth.user_taste[:, None] == truth.item_taste
-    for name, lean in truth.preferences_by_attribute.items():
+    for name, lean in truth.preferences.items():
         matches[name] = truth.attributes[name].codes[:, None] == lean
     for match in matches.values():
         assert get_p_value(chosen, right, np.argsort(match, axis=1, kind="stable")) > 0.001

@@ -133,7 +133,7 @@ def test_vantages_see_what_each_route_reveals() -> None:
                 sums = [glimpse.aggregate[name] for glimpse in glimpses]
                 np.testing.assert_allclose(*sums, rtol=1e-6, atol=1e-9)
             else:
-                pools = [g.shuffled_parts[name].to_dense(np.arange(len(order))) for g in glimpses]
+                pools = [g.shuffled[name].to_dense(np.arange(len(order))) for g in glimpses]
                 rows = [np.sort(p.reshape(len(order), -1), axis=0) for p in pools]
                 np.testing.assert_array_equal(*rows)
 

@@ -50,7 +50,7 @@ def test_compositions_charge_every_use() -> None:
     assert event == SelfComposedDpEvent(SelfComposedDpEvent(one.event(), 3), 5)
     worst_case = Repeated(Product(one, 3), 5).worst_case()
     assert worst_case.n_copies == 15
-    assert worst_case.mechanism_of_copy is one
+    assert worst_case.copy_mechanism is one
 
 
 LAPLACE = Laplace(scale=0.5, low=-0.5, high=0.5)
@@ -94,7 +94,7 @@ def average(z: float = 0.8, h: float = 0.3, **more: float) -> composed_mechanism
 
 @given(UPDATES, UPDATES)
 def test_no_pair_exceeds_the_sensitivities(x: np.ndarray, y: np.ndarray) -> None:
-    apart = average().compute_clean_output(x) - average().compute_clean_output(y)
+    apart = average().compute_noiseless(x) - average().compute_noiseless(y)
     assert math.hypot(*apart[:-1]) <= 2 * BOUND / BATCH + 1e-12
     assert abs(apart[-1]) <= 1 / BATCH + 1e-12
 
@@ -103,7 +103,7 @@ def test_no_pair_exceeds_the_sensitivities(x: np.ndarray, y: np.ndarray) -> None
 @pytest.mark.parametrize("h", [0.05, 0.5, 0.95])
 def test_one_pair_attains_both_and_so_the_joint_distance(h: float, step: float) -> None:
     one = average(h=h, step=step)
-    first, second = one.compute_clean_output(WORST)
+    first, second = one.compute_noiseless(WORST)
     assert math.hypot(*(first - second)[:-1]) == pytest.approx(step * 2 * BOUND / BATCH)
     assert (first - second)[-1] == pytest.approx(1 / BATCH)
     assert math.hypot(*((first - second) / one.noise_scale)) == pytest.approx(one.mu)
@@ -141,8 +141,8 @@ def test_the_repaired_round_keeps_the_multiplier_and_the_printed_one_need_not(
 
 def test_the_share_counted_after_clipping_is_uninformative() -> None:
     printed = average(counts_clipped=True)
-    assert (printed.compute_clean_output(np.concatenate([WORST, 1e6 * WORST]))[:, -1] == 1.0).all()
-    first, second = printed.compute_clean_output(WORST)
+    assert (printed.compute_noiseless(np.concatenate([WORST, 1e6 * WORST]))[:, -1] == 1.0).all()
+    first, second = printed.compute_noiseless(WORST)
     assert math.hypot(*((first - second) / printed.noise_scale)) == pytest.approx(printed.mu)
     assert printed.mu < average().mu
 
@@ -156,7 +156,7 @@ def test_without_the_share_the_vector_has_sensitivity_2s_over_m() -> None:
 
 def test_vectors_at_the_bound_count_as_unclipped() -> None:
     changes = np.array([[BOUND, 0, 0], [math.nextafter(BOUND, 9), 0, 0]])
-    shares = average().compute_clean_output(changes)[:, -1]
+    shares = average().compute_noiseless(changes)[:, -1]
     np.testing.assert_allclose(shares, [1.0, 1.0 - 1 / BATCH])
 
 

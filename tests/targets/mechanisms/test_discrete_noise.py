@@ -63,7 +63,7 @@ def test_calibrated_scales_are_the_least_that_keep_epsilon(
 ) -> None:
     step = 0.25
     mechanism = DiscreteLaplace.calibrate(epsilon, low=low, high=low + width, step=step)
-    moved = mechanism.sensitivity_in_grid_steps * Fraction(step)
+    moved = mechanism.sensitivity_steps * Fraction(step)
     assert moved / Fraction(mechanism.scale) <= Fraction(epsilon)
     assert moved / Fraction(math.nextafter(mechanism.scale, 0.0)) > Fraction(epsilon)
 

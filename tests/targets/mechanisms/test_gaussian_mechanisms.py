@@ -51,18 +51,16 @@ def make_noise(sigma: float = 1.0) -> VectorGaussian:
 
 @given(VECTORS, VECTORS)
 def test_no_pair_differs_by_more_than_twice_the_bound(x: np.ndarray, y: np.ndarray) -> None:
-    apart = make_noise().compute_clean_output(x) - make_noise().compute_clean_output(y)
+    apart = make_noise().compute_noiseless(x) - make_noise().compute_noiseless(y)
     assert math.hypot(*apart) <= make_noise().mu * (1 + 1e-14)
 
 
 def test_opposite_vectors_attain_the_bound_and_zero_half_of_it() -> None:
     x = np.array([3.0, 0.0, -4.0])
     assert math.hypot(
-        *(make_noise().compute_clean_output(x) - make_noise().compute_clean_output(-x))
+        *(make_noise().compute_noiseless(x) - make_noise().compute_noiseless(-x))
     ) == pytest.approx(make_noise().mu)
-    apart = math.hypot(
-        *(make_noise().compute_clean_output(x) - make_noise().compute_clean_output(0 * x))
-    )
+    apart = math.hypot(*(make_noise().compute_noiseless(x) - make_noise().compute_noiseless(0 * x)))
     assert apart == pytest.approx(make_noise().mu / 2)
 
 
@@ -129,7 +127,7 @@ def test_changing_a_rating_never_exceeds_the_sensitivity(
 ) -> None:
     assume(u.max() > 1e-9)
     step = embed(u, v, joint=joint)
-    centers = step.compute_clean_output(np.array([-1.0, x, 0.0, R]))
+    centers = step.compute_noiseless(np.array([-1.0, x, 0.0, R]))
     apart = np.linalg.norm(centers[:, None] - centers, axis=-1)
     assert apart.max() <= step.sensitivity * (1 + 1e-12)
     assert apart.max() == pytest.approx(step.mu * step.sigma)
@@ -139,7 +137,7 @@ def test_changing_a_rating_never_exceeds_the_sensitivity(
 @pytest.mark.parametrize("joint", [False, True])
 def test_a_rating_of_r_at_orthogonal_embeddings_attains_the_bound(joint: bool) -> None:
     step = EmbeddingGaussian.create_worst_case(sigma=3.0, bound=R, joint=joint)
-    none, rated = step.compute_clean_output(np.array([-1.0, R]))
+    none, rated = step.compute_noiseless(np.array([-1.0, R]))
     assert (none == 0).all()
     assert np.linalg.norm(rated) == pytest.approx(step.sensitivity)
     assert step.event() == GaussianDpEvent(3.0 / step.sensitivity)
@@ -149,9 +147,7 @@ def test_a_rating_of_r_at_orthogonal_embeddings_attains_the_bound(joint: bool) -
 def test_a_rating_of_zero_at_equal_embeddings_attains_the_bound() -> None:
     e = np.array([math.sqrt(R), 0.0, 0.0])
     step = embed(e, e, joint=True)
-    assert np.linalg.norm(step.compute_clean_output(np.array(0.0))) == pytest.approx(
-        step.sensitivity
-    )
+    assert np.linalg.norm(step.compute_noiseless(np.array(0.0))) == pytest.approx(step.sensitivity)
 
 
 def test_the_center_is_the_derivative_of_the_squared_error() -> None:
@@ -162,9 +158,9 @@ def test_the_center_is_the_derivative_of_the_squared_error() -> None:
 
     at = np.r_[u, v]
     slow = [(loss(at + step * e) - loss(at - step * e)) / (2 * step) for e in np.eye(6)]
-    joint = embed(u, v, joint=True).compute_clean_output(np.array(x))
+    joint = embed(u, v, joint=True).compute_noiseless(np.array(x))
     np.testing.assert_allclose(joint, slow, rtol=1e-8)
-    np.testing.assert_allclose(embed(u, v).compute_clean_output(np.array(x)), slow[3:], rtol=1e-8)
+    np.testing.assert_allclose(embed(u, v).compute_noiseless(np.array(x)), slow[3:], rtol=1e-8)
 
 
 def test_a_rating_hidden_by_a_row_is_revealed_by_the_other_row() -> None:
@@ -376,14 +372,11 @@ def test_failure_probabilities_and_shares_are_subtracted() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
     whole = law.delta(1.0)
     less = LowerBoundMechanism(
-        mechanism=law,
-        p_follows_mechanism=0.5,
-        p_deviates_with_value=1e-3,
-        p_deviates_without_value=1e-4,
+        mechanism=law, p_follows=0.5, p_deviates_with_value=1e-3, p_deviates_absent=1e-4
     )
     assert less.delta(1.0) == pytest.approx(0.5 * whole - 1e-3 - math.e * 1e-4)
     assert LowerBoundMechanism(mechanism=law, p_deviates_with_value=1.0).delta(0.0) == 0.0
-    assert LowerBoundMechanism(mechanism=law, p_deviates_without_value=1e-300).delta(1e6) == 0.0
+    assert LowerBoundMechanism(mechanism=law, p_deviates_absent=1e-300).delta(1e6) == 0.0
     assert LowerBoundMechanism(mechanism=law).delta(1.0) == whole
     assert less.event() == law.event()
 

@@ -207,7 +207,7 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
         bits[places(history.items)[:, 0]] = 1.0
         return {"item": bits, "size": len(history), "codes": np.arange(9)}
 
-    kinds = {"": Payload.CHANGE, "codes": Payload.ITEM_CODES}
+    kinds = {"": Payload.CHANGE, "codes": Payload.CODES}
     run = train(WrappedSystem(client=marked, kinds=kinds, rows=places, rounds=2))
     has = DATA.ratings.toarray() > 0
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):

@@ -129,7 +129,7 @@ class DpSgld(NoisyMf):
         drawn = sgd_mf.get_batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
-        sigma = z * clipping.get_sensitivity(self.max_ratings_per_user or 1, with_users)
+        sigma = z * clipping.get_sensitivity(self.max_ratings or 1, with_users)
         return UserItemNoise(noise_multiplier=z, sigma=sigma, clipping=clipping)
 
     def make_descent(self, n_users: int, with_users: bool = True) -> descent.GradientDescent:
@@ -220,7 +220,7 @@ class ObjPertb(System):
         Memory is (n + m) p^2 numbers for n users, m items and p factors, for the normal equations.
         """
         streams = Streams.spawn(rng, 1)
-        ratings = sgd_mf.get_checked_ratings(interactions, self.bound)
+        ratings = sgd_mf.check_ratings(interactions, self.bound)
         if self.unit == "user":
             user_streams = Streams.spawn(rng, interactions.n_users)
             ratings = sgd_mf.trim_ratings(ratings, self.trim, user_streams)
@@ -239,7 +239,7 @@ class ObjPertb(System):
         A message is the array "items" (m, p), for m items and p factors.
         """
         owners, streams, m = request.sender_rows, request.streams, request.profiles.n_items
-        ratings = sgd_mf.get_checked_ratings(request.interactions, self.bound)
+        ratings = sgd_mf.check_ratings(request.interactions, self.bound)
         if self.unit == "user":
             ratings = sgd_mf.trim_ratings(ratings, self.trim, streams.derive(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
@@ -439,7 +439,7 @@ class GdDr(system.ReportingSystem, LocalMf):
         reports = Reports(
             coordinates=index[:, None].astype(np.int32),
             is_positive=positive[:, None],
-            report_magnitude=randomizer.magnitude,
+            magnitude=randomizer.magnitude,
             shape=(self.rows, self.factors),
         )
         slope = sparse.csr_array((error, ratings.indices, ratings.indptr), shape=ratings.shape)

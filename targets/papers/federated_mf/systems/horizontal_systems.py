@@ -272,7 +272,7 @@ class _ItemSummation(ItemAveraging):
                 rate, rows = steps.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
                 size = np.float32(rate * party.step_size_factor * party.member_share)
                 own[rows] = sgd_mf.project_embeddings(own[rows] - size * of_users[rows], mf.bound)
-            rated = np.unique(ratings.indices[drawn.rating_indices])
+            rated = np.unique(ratings.indices[drawn.data_indices])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
             values.append(of_items[rated])
@@ -306,19 +306,16 @@ class _ItemSummation(ItemAveraging):
         A message is a table (m, p), for m items and p factors.
         """
         items, first = get_broadcast_items(mf, request)
-        ratings, streams = (
-            sgd_mf.get_checked_ratings(request.interactions, mf.bound),
-            request.streams,
-        )
+        ratings, streams = (sgd_mf.check_ratings(request.interactions, mf.bound), request.streams)
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_device_ratings(ratings, streams)
         drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive(_ROWS_KEY), 1)
-        columns = ratings.indices[drawn.rating_indices]
+        columns = ratings.indices[drawn.data_indices]
         clean = SparseRows(
             indptr=drawn.step_starts,
             row_ids=columns,
             values=sgd_mf.compute_item_gradients(
-                users[drawn.user_rows], items[columns], ratings.data[drawn.rating_indices]
+                users[drawn.user_rows], items[columns], ratings.data[drawn.data_indices]
             ),
             n_rows=len(items),
             kind=Payload.GRADIENT,

@@ -243,7 +243,7 @@ class LflSgdmf(PretrainedMf):
 
         - Behind secure aggregation, this is the noise of ``TwoRoundNoise``. If devices drop out,
           the number of dropouts is taken that leaves the least unknown noise
-          (``secure_aggregation.find_min_noise_variance``).
+          (``secure_aggregation.min_variance``).
         - Peers see only the broadcast models, which follow from the sum of all messages.
           The noise of this sum remains.
         - Without secure aggregation, only a device's own noise remains.
@@ -354,7 +354,7 @@ class LflSgdmf(PretrainedMf):
         if self.dropout == 0:
             shares = self._make_noise_protocol(n_users)
             return shares.variance if joint else shares.claimed_variance
-        return secure_aggregation.find_min_noise_variance(
+        return secure_aggregation.min_variance(
             omega=self.omega,
             colluding=self._count_colluders(n_users) / n_users,
             announced=self.overstated,
@@ -413,7 +413,7 @@ class LflPretrained(NoUploadSystem):
 
         V is not trained. Each device fits its user embedding to V when it predicts (``score``).
         """
-        sgd_mf.get_checked_ratings(interactions, self.bound)
+        sgd_mf.check_ratings(interactions, self.bound)
         items = sgd_mf.init_embeddings(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
         return TrainingResult(None, {"items": items})

@@ -54,7 +54,7 @@ class FmfVfl(NoiselessSystem, PartyMf):
         return UserAveraging(self.tuning)
 
     @property
-    def max_ratings_per_user(self) -> int | None:
+    def max_ratings(self) -> int | None:
         """Maximum number of ratings per user (theta of the paper); None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
@@ -141,7 +141,7 @@ class VflSgdmf(NoisyMf):
         """
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if with_users else 1.0)
         z, clipping = self.noise_multiplier, Clipping.make_projection(self.bound)
-        one *= self.max_ratings_per_user or 1
+        one *= self.max_ratings or 1
         return UserItemNoise(noise_multiplier=z, sigma=z * one, clipping=clipping)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -235,7 +235,7 @@ class VflSgdmf(NoisyMf):
         given_away = min(1.0, seen + unseen)
         return lower_bounds.LowerBoundMechanism(
             mechanism=sums,
-            p_follows_mechanism=0.5,
+            p_follows=0.5,
             p_deviates_with_value=given_away,
-            p_deviates_without_value=unseen,
+            p_deviates_absent=unseen,
         )

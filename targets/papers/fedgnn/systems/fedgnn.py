@@ -90,7 +90,7 @@ class FedGnn(RatingGraphSystem):
     noise_setting = NoiseSetting(noise_names=("noise",), noiseless_value=1e-100)
 
     @property
-    def max_message_entry(self) -> float:
+    def max_entry(self) -> float:
         """Largest absolute value of an entry of a message before its noise: ``clip``."""
         return self.clip
 
@@ -144,7 +144,7 @@ class FedGnn(RatingGraphSystem):
             return None
         users = scope.unit in (Unit.USER, Unit.REPORT)
         row = Identity() if users else BitFlip(1.0, self.pseudo / population.n_items)
-        return self.repeat_for_all_messages(row, scope, population)
+        return self.repeat_mechanism(row, scope, population)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the Laplace noise on the messages.
@@ -253,7 +253,7 @@ class FedGnn(RatingGraphSystem):
         ``owners``, ``ids``: for each row, the index of the client and of the item.
         ``streams``: one random stream per client, from which rows of pseudo items are drawn.
         """
-        own, weights = gradients.is_rated, gradients.hidden_vector_factors
+        own, weights = gradients.is_rated, gradients.item_weights
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
         mean = weights.sum(axis=1, keepdims=True) / count
         spread = np.sqrt((own * (weights - mean) ** 2).sum(axis=1, keepdims=True) / count)

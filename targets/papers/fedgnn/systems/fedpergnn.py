@@ -77,7 +77,7 @@ class FedPerGnn(RatingGraphSystem):
         return self.learning_rate * 2.0 * self.clip / math.sqrt(self.batch) / self.epsilon
 
     @property
-    def max_message_entry(self) -> float:
+    def max_entry(self) -> float:
         """Largest absolute value of an entry of a batch's step: the learning rate times ``clip``.
 
         This is the norm of the longest step, which may lie in one entry. It is not divided by the
@@ -177,7 +177,7 @@ class FedPerGnn(RatingGraphSystem):
             every array.
         """
         share = gradients.is_rated.sum(axis=1) / max(1, gradients.is_rated.sum())
-        items = (gradients.hidden_vector_factors * share[:, None]).T @ gradients.hidden_vectors
+        items = (gradients.item_weights * share[:, None]).T @ gradients.hidden_vectors
         items += (gradients.is_rated * share[:, None]).T @ gradients.item_row_offsets
         layer = np.tensordot(share, gradients.layer_gradients, axes=1)
         length = math.sqrt((items**2).sum() + (layer**2).sum())

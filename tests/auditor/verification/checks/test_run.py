@@ -100,7 +100,7 @@ def test_single_calls_are_at_most_half_of_the_draws(samples: int) -> None:
         return x + rng.laplace()
 
     run(noisy, [0.5, 1.5], samples=samples)
-    assert calls <= shared_evidence.MAX_CHECK_DRAW_SHARE * samples * 2 + 16
+    assert calls <= shared_evidence.MAX_CHECK_SHARE * samples * 2 + 16
 
 
 def test_enough_draws_run_every_check_of_single_calls() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
-from fedrec_auditor.auditor.verification.checks.shared_evidence import check_calls_share_noise
+from fedrec_auditor.auditor.verification.checks.shared_evidence import check_call_pairs
 from fedrec_auditor.auditor.verification.checks.shared_noise import _find_basis, check_shared_noise
 from tests.auditor.verification.checks.evidence import collect
 
@@ -277,7 +277,7 @@ def test_independent_calls_are_not_accused(f: Any) -> None:
 
 @pytest.mark.parametrize("calls", [np.zeros(2000), np.arange(40) % 2])
 def test_uninformative_calls_do_not_pass(calls: Any) -> None:
-    assert check_calls_share_noise(calls[:, None], 0, 1e-6).status is CheckStatus.NOT_RUN
+    assert check_call_pairs(calls[:, None], 0, 1e-6).status is CheckStatus.NOT_RUN
 
 
 @pytest.mark.calibration
@@ -285,7 +285,7 @@ def test_independent_calls_are_accused_at_the_stated_rate() -> None:
     """Tests 500 sequences of independent bits at an error of 5%."""
     rng = np.random.default_rng(5)
     accused = sum(
-        check_calls_share_noise(rng.random((400, 1)) < 0.3, 0, 0.05).status is CheckStatus.FAILED
+        check_call_pairs(rng.random((400, 1)) < 0.3, 0, 0.05).status is CheckStatus.FAILED
         for _ in range(500)
     )
     assert accused <= 40  # 25 are expected; more than 40 have probability 2e-3

@@ -25,9 +25,9 @@ from fedrec_auditor.targets.datasets.parts.columns import (
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
 FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-WHOLE = NumberColumn(name_in_errors="user id")
-REAL = NumberColumn(name_in_errors="rating", low=-np.inf, high=np.inf, pattern=NUMBER_REGEX)
-SPACED_ID = NumberColumn(name_in_errors="user id", pattern=PADDED_NUMBER_REGEX)
+WHOLE = NumberColumn(label="user id")
+REAL = NumberColumn(label="rating", low=-np.inf, high=np.inf, pattern=NUMBER_REGEX)
+SPACED_ID = NumberColumn(label="user id", pattern=PADDED_NUMBER_REGEX)
 TEXTS = {0: "name", 1: "name"}
 FIELDS = st.one_of(
     st.integers(0, 10**16 - 1).map(str),
@@ -50,7 +50,7 @@ def make_table(
         return iter(cut_data(data, list(cuts)))
 
     rest = {"header": False, **rest}
-    return TextTable(name_in_errors="t.csv", open_blocks=read, separator=separator, width=2, **rest)
+    return TextTable(label="t.csv", open_blocks=read, separator=separator, width=2, **rest)
 
 
 @given(
@@ -159,13 +159,10 @@ def test_invalid_quotes_are_named(data: bytes, expected: str) -> None:
 
 def test_column_names_are_those_of_the_first_line() -> None:
     data = b'\xef\xbb\xbfuser,"the ""item"""\r\n1,2\r\n'
-    assert make_table(data, header=True, has_quotes=True).read_column_names() == (
-        "user",
-        'the "item"',
-    )
+    assert make_table(data, header=True, has_quotes=True).read_names() == ("user", 'the "item"')
     for bad in (b"", b"a,a\n", b"\xff,a\n", b'"a\n', b"\n1,2\n"):
         with pytest.raises(InputError, match=r"in t\.csv, line 1, got"):
-            make_table(bad, header=True, has_quotes=True).read_column_names()
+            make_table(bad, header=True, has_quotes=True).read_names()
 
 
 def test_endless_lines_are_refused_early() -> None:
@@ -173,7 +170,7 @@ def test_endless_lines_are_refused_early() -> None:
         while True:
             yield b"1" * 2**18
 
-    one = TextTable(name_in_errors="t", open_blocks=read, separator=",", header=False, width=2)
+    one = TextTable(label="t", open_blocks=read, separator=",", header=False, width=2)
     with pytest.raises(InputError, match=r"lines of at most 1,048,576 bytes in t, got 'a longer"):
         list(one.read_blocks(TEXTS))
 
@@ -206,8 +203,8 @@ def test_invalid_utf8_is_named() -> None:
 
 
 def test_values_out_of_range_are_refused() -> None:
-    stars = NumberColumn(name_in_errors="rating", low=1, high=5)
-    parts = NumberColumn(name_in_errors="rating", low=0.5, high=5, pattern=NUMBER_REGEX)
+    stars = NumberColumn(label="rating", low=1, high=5)
+    parts = NumberColumn(label="rating", low=0.5, high=5, pattern=NUMBER_REGEX)
     (block,) = make_table(b"6,5.5\n").read_blocks({0: stars, 1: parts})
     with pytest.raises(InputError, match=r"a rating \(a whole number from 1 to 5\) in t"):
         block.parse_numbers(0)
@@ -230,8 +227,8 @@ class SlowReader(TextTable):
 
 
 KINDS = (
-    NumberColumn(name_in_errors="user id"),
-    NumberColumn(name_in_errors="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX),
+    NumberColumn(label="user id"),
+    NumberColumn(label="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX),
     REAL,
     "name",
 )

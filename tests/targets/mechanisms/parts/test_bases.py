@@ -34,7 +34,7 @@ class SharedNoise(VectorGaussian):
     """Broken: one draw for all entries; each entry is right, but sums and differences are not."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        center = self.compute_clean_output(self.domain.expand_batch(value, size))
+        center = self.compute_noiseless(self.domain.expand_batch(value, size))
         return center + rng.normal(0.0, self.sigma, (*center.shape[:-1], 1))
 
 
@@ -44,7 +44,7 @@ class WeakEntry(VectorGaussian):
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         out, center = (
             super().randomize(value, rng, size),
-            self.compute_clean_output(np.asarray(value)),
+            self.compute_noiseless(np.asarray(value)),
         )
         out[..., -1] = (out[..., -1] + center[..., -1]) / 2
         return out

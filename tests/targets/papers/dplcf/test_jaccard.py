@@ -34,7 +34,7 @@ def test_the_printed_inverse_does_not_invert() -> None:
     printed = np.array(
         [[1 / (1 - q), 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [-(q**2) / (1 - q), 0, -q, 1 - q]]
     ) / (1 - q)
-    np.testing.assert_allclose(jaccard.make_printed_flip_inverse(q), printed)
+    np.testing.assert_allclose(jaccard.make_printed_inverse(q), printed)
     assert not np.allclose(printed @ jaccard.make_flip_matrix(1.0, q), np.eye(4), atol=0.01)
 
 

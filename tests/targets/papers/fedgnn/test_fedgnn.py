@@ -51,8 +51,7 @@ def test_gradients_are_those_of_the_loss() -> None:
     near, kept = rng.normal(size=(2, 6, 4))
     one, ratings = system.compute_gradients(DATA.ratings, model, near, kept), DATA.ratings.toarray()
     items = one.is_rated[..., None] * (
-        one.hidden_vector_factors[..., None] * one.hidden_vectors[:, None]
-        + one.item_row_offsets[:, None]
+        one.item_weights[..., None] * one.hidden_vectors[:, None] + one.item_row_offsets[:, None]
     )
     for user in range(6):
         of_user = one.user_embedding_gradients[user] / one.is_rated[user].sum()

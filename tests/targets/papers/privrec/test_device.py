@@ -42,9 +42,7 @@ def test_genres_are_optional() -> None:
     ("ids", "side", "tables"), [(True, True, 3), (False, True, 2), (True, False, 1)]
 )
 def test_inputs_have_the_embedded_features(ids: bool, side: bool, tables: int) -> None:
-    network = NetworkConfig(
-        embedding_size=5, width=32, has_item_ids=ids, has_user_item_features=side
-    )
+    network = NetworkConfig(embedding_size=5, width=32, has_item_ids=ids, has_features=side)
     shapes = network.get_shapes(DATA)
     assert shapes["mlp1.weight"] == (5 * (tables + (2 if side else 0)), 32)  # of 3 genres, one each
     averaged = replace(network, has_mean_genres=True).get_shapes(DATA)
@@ -55,9 +53,7 @@ def test_inputs_have_the_embedded_features(ids: bool, side: bool, tables: int) -
 
 
 def test_without_genres_an_items_number_is_its_feature() -> None:
-    network = NetworkConfig(
-        embedding_size=5, width=32, has_item_ids=False, has_user_item_features=True
-    )
+    network = NetworkConfig(embedding_size=5, width=32, has_item_ids=False, has_features=True)
     for bare in (replace(DATA, genres=None), replace(DATA, genres=np.zeros((4, 0), dtype=bool))):
         assert (
             {"item", "user.sex"}
@@ -68,9 +64,7 @@ def test_without_genres_an_items_number_is_its_feature() -> None:
 
 def test_first_weights_have_their_spread() -> None:
     """Spreads of thousands of normal draws are within 10%, except with probability below 1e-9."""
-    network = NetworkConfig(
-        embedding_size=64, width=64, has_item_ids=True, has_user_item_features=True
-    )
+    network = NetworkConfig(embedding_size=64, width=64, has_item_ids=True, has_features=True)
     wide = Interactions.create(np.ones((2, 100)))
     model = network.draw_initial_model(wide, np.random.default_rng(0))
     assert model["item"].std() == pytest.approx(1 / 8, rel=0.1)
@@ -226,7 +220,7 @@ def setup(
 ) -> tuple[Interactions, DeviceExamples, Streams, Devices, Model]:
     rng = np.random.default_rng(seed)
     data = make_data(rng)
-    reads = {"has_item_ids": ids, "has_user_item_features": side, "has_mean_genres": seed % 2 == 1}
+    reads = {"has_item_ids": ids, "has_features": side, "has_mean_genres": seed % 2 == 1}
     network = NetworkConfig(embedding_size=3, width=8, **reads)
     broadcast = network.draw_initial_model(data, rng)
     for name in broadcast:  # without zeros, so that every bias counts

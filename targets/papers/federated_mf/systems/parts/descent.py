@@ -78,7 +78,7 @@ class ItemSplit:
         """Returns all ratings of the items at indices ``member_ids``, users by items."""
         return sparse.csr_array(ratings[:, member_ids])
 
-    def get_step_size_factor(self, n_users: int, ratings: int | Ints) -> float | Floats:
+    def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
         In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of all
@@ -122,7 +122,7 @@ class UserSplit:
         """Returns all ratings of the users at indices ``member_ids``, users by items."""
         return sparse.csr_array(ratings[member_ids])
 
-    def get_step_size_factor(self, n_users: int, ratings: int | Ints) -> float | Floats:
+    def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
         ``ratings`` is the party's number of ratings, which is assumed to be public, or an array of
@@ -202,7 +202,7 @@ class Clipping:
         return cls(user_clip_norm=clip) if unit == "user" else cls(rating_clip_norm=clip)
 
     @property
-    def replace_to_remove_ratio(self) -> float:
+    def replacement_ratio(self) -> float:
         """Sensitivity to replacing a rating's value, divided by the sensitivity to removing the
         rating.
 
@@ -287,13 +287,13 @@ class StepRatings:
 
     ``step_starts``: index of each step's first rating, (n_steps + 1,); step t has the ratings
         ``step_starts[t]`` to ``step_starts[t + 1]`` - 1.
-    ``rating_indices``: index of each rating in the data array of the sparse table of ratings,
+    ``data_indices``: index of each rating in the data array of the sparse table of ratings,
         (n_ratings,).
     ``user_rows``: row (user) of each rating, (n_ratings,); rows ascend within a step.
     """
 
     step_starts: NDArray[np.int64]
-    rating_indices: NDArray[np.int64]
+    data_indices: NDArray[np.int64]
     user_rows: NDArray[np.int64]
 
     @classmethod
@@ -322,7 +322,7 @@ class StepRatings:
 
         ``ratings`` is the sparse table from which the ratings were sampled.
         """
-        columns, values = ratings.indices[self.rating_indices], ratings.data[self.rating_indices]
+        columns, values = ratings.indices[self.data_indices], ratings.data[self.data_indices]
         return self.user_rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
 
 

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Pa
 from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import find_min_noise_variance
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import min_variance
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, party_mf, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import init_embeddings
@@ -594,7 +594,7 @@ class DropoutMechanism(Checked):
         """Returns the least variance of unknown noise at tolerated dropouts, in units of
         ``sigma``^2.
         """
-        return find_min_noise_variance(
+        return min_variance(
             omega=self.omega,
             colluding=self.n_colluding / self.n_users,
             announced=self.overstated,

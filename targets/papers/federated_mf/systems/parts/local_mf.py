@@ -112,7 +112,7 @@ class LocalMf(System):
         A round has the broadcast and all devices' messages.
         """
         n, m = interactions.n_users, interactions.n_items
-        ratings = sgd_mf.get_checked_ratings(interactions, self.bound)
+        ratings = sgd_mf.check_ratings(interactions, self.bound)
         first = sgd_mf.init_embeddings(rng.random((m, self.factors)), self.bound, self.spread)
         users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_broadcast_arrays(m, rng)
@@ -140,7 +140,7 @@ class LocalMf(System):
             self.complete_broadcast(request.broadcast, request.profiles),
             request.sender_rows,
         )
-        ratings = sgd_mf.get_checked_ratings(request.profiles, self.bound)
+        ratings = sgd_mf.check_ratings(request.profiles, self.bound)
         users = self.init_user_embeddings(ratings, model["first"])[rows]
         return self.run_devices(sparse.csr_array(ratings[rows]), users, model, request.streams)[0]
 

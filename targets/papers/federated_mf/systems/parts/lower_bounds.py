@@ -32,10 +32,10 @@ class LowerBoundMechanism(Checked):
     adversary's view is an output of the mechanism, except with a small probability.
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
-    ``p_follows_mechanism``: probability that a run is regular; the same with and without the value.
+    ``p_follows``: probability that a run is regular; the same with and without the value.
     ``p_deviates_with_value``: largest probability that a regular run deviates from the mechanism,
         for data with the value.
-    ``p_deviates_without_value``: largest probability that a regular run deviates from the
+    ``p_deviates_absent``: largest probability that a regular run deviates from the
         mechanism, for data without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
@@ -47,9 +47,9 @@ class LowerBoundMechanism(Checked):
     """
 
     mechanism: Mechanism
-    p_follows_mechanism: Probability = 1.0
+    p_follows: Probability = 1.0
     p_deviates_with_value: Probability = 0.0
-    p_deviates_without_value: Probability = 0.0
+    p_deviates_absent: Probability = 0.0
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -94,9 +94,9 @@ class LowerBoundMechanism(Checked):
         """Returns a lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
         accidents = self.p_deviates_with_value
-        if self.p_deviates_without_value > 0.0:
-            accidents += self.p_deviates_without_value * math.exp(min(epsilon, 700.0))
-        return max(0.0, self.p_follows_mechanism * self.mechanism.delta(epsilon) - accidents)
+        if self.p_deviates_absent > 0.0:
+            accidents += self.p_deviates_absent * math.exp(min(epsilon, 700.0))
+        return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of ``mechanism``, which approximates that of the system.
@@ -287,12 +287,12 @@ def _make_bound(
     sizes = party_mf.get_size_range(n_users, system.parties)
     sums = SampledGaussian(
         noise_multiplier=system.make_descent(n_users).item_sigma / shift,
-        sampling_probability=party_mf.get_sampled_share_range(sizes, system.rate)[0],
+        sampling_probability=party_mf.get_sampling_range(sizes, system.rate)[0],
         rounds=system.rounds,
         local_steps=system.local_steps,
         opposite=opposite,
     )
     mistaken = 0.0 if system.local_steps == 1 else lost
     return LowerBoundMechanism(
-        mechanism=sums, p_deviates_with_value=lost, p_deviates_without_value=mistaken
+        mechanism=sums, p_deviates_with_value=lost, p_deviates_absent=mistaken
     )

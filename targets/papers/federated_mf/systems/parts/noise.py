@@ -115,7 +115,7 @@ class NoisyMf(party_mf.PartyMf):
         return self.steps, 0
 
     @property
-    def max_ratings_per_user(self) -> int | None:
+    def max_ratings(self) -> int | None:
         """Maximum number of ratings per user (theta of the paper); None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
@@ -223,16 +223,10 @@ class UserItemNoise(GradientNoise):
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         moved = 1 if presence or scope.unit is Unit.RATING else 2
         parties = min(mf.parties, m, moved if single else m)
-        held = m if mf.max_ratings_per_user is None else mf.max_ratings_per_user
+        held = m if mf.max_ratings is None else mf.max_ratings
         row = min(held, mf.division.get_max_party_items(mf, m))
         clipping, charged = self.clipping, []
-        far = (
-            1.0
-            if presence
-            else clipping.replace_to_remove_ratio
-            if scope.unit is Unit.RATING
-            else 2.0
-        )
+        far = 1.0 if presence else clipping.replacement_ratio if scope.unit is Unit.RATING else 2.0
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
         for steps, with_users in zip(mf.step_counts, (True, False), strict=True):
@@ -292,7 +286,7 @@ class ItemNoise(GradientNoise):
         return cls(
             noise_multiplier=z,
             clipping=Clipping.make_projection(mf.bound),
-            sigma=z * one * (mf.max_ratings_per_user or 1),
+            sigma=z * one * (mf.max_ratings or 1),
             has_user_fitting=follows,
             trains_users=moves and follows,
         )
@@ -306,7 +300,7 @@ class ItemNoise(GradientNoise):
         """
         unit = Unit.USER if self.has_user_fitting else Unit.RATING
         drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
-        m, limit, fitted = population.n_items, mf.max_ratings_per_user, self.has_user_fitting
+        m, limit, fitted = population.n_items, mf.max_ratings, self.has_user_fitting
         scopes = scope, drawn
         changes = [bound_gradient_change(self.clipping, s, m, limit, fitted) for s in scopes]
         z, alone = (self.sigma / change for change in changes)

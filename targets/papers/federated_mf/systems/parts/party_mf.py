@@ -170,7 +170,7 @@ class PartyMf(System):
         return self.rounds * self.local_steps
 
     @property
-    def max_ratings_per_user(self) -> int | None:
+    def max_ratings(self) -> int | None:
         """Maximum number of ratings per user that a party uses; None for all ratings."""
         return None
 
@@ -185,7 +185,7 @@ class PartyMf(System):
 
         The second number is None if a user's ratings are at several parties, or are not trimmed.
         """
-        ratings = self.max_ratings_per_user if self.division.is_split_by_user else None
+        ratings = self.max_ratings if self.division.is_split_by_user else None
         return statements.Sizes(rounds=self.rounds, ratings=ratings)
 
     @property
@@ -230,9 +230,7 @@ class PartyMf(System):
             sampling_unit=self.sampling.unit,
         )
 
-    def get_step_size_factor(
-        self, n_users: int, n_items: int, ratings: int | Ints
-    ) -> float | Floats:
+    def get_step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over the mean number of ratings per user.
 
         ``n_users``, ``n_items``: numbers of users and items of the party.
@@ -241,11 +239,9 @@ class PartyMf(System):
             user rated then gives the mean.
         """
         if self.sampling.guessed_rated_share is None:
-            return self.division.get_step_size_factor(n_users, ratings)
+            return self.division.get_step_scale(n_users, ratings)
         guess = max(1.0, self.sampling.guessed_rated_share * n_items)
-        return 1.0 / (
-            guess if self.max_ratings_per_user is None else min(guess, self.max_ratings_per_user)
-        )
+        return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs the training by the protocol ``self.exchange``; yields one round at a time."""
@@ -300,7 +296,7 @@ class PartyMf(System):
         The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
         in blocks of about four million embedding entries.
         """
-        full, p = sgd_mf.get_checked_ratings(request.interactions, self.bound), self.factors
+        full, p = sgd_mf.check_ratings(request.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         descent = self.make_descent(1)
@@ -308,9 +304,7 @@ class PartyMf(System):
             own, part = request.streams.take(block), sparse.csr_array(full[block])
             first, table = draw(block, part, own)
             part = self.trim_device_ratings(part, own)
-            scale = np.broadcast_to(
-                self.get_step_size_factor(1, m, np.diff(part.indptr)), len(block)
-            )
+            scale = np.broadcast_to(self.get_step_scale(1, m, np.diff(part.indptr)), len(block))
             scales = {"user_scale": scale * with_users, "item_scale": scale}
             rows, starts = table.reshape(-1, p), m * np.arange(len(block) + 1)
             users[block], after = descent.train_devices(
@@ -324,9 +318,9 @@ class PartyMf(System):
 
         ``ratings`` has one row per party, and ``streams`` one random stream per party.
         """
-        if self.max_ratings_per_user is None:
+        if self.max_ratings is None:
             return ratings
-        return sgd_mf.trim_ratings(ratings, self.max_ratings_per_user, streams.derive(_TRIM_KEY))
+        return sgd_mf.trim_ratings(ratings, self.max_ratings, streams.derive(_TRIM_KEY))
 
     def make_parties(
         self, interactions: Interactions, shared: Floats | None, rng: Generator
@@ -337,22 +331,20 @@ class PartyMf(System):
             is above 0; None without shared item embeddings.
         ``rng``: source of the division, and of one random generator per party.
         """
-        table = sgd_mf.get_checked_ratings(interactions, self.bound)
+        table = sgd_mf.check_ratings(interactions, self.bound)
         dealt = self.division.divide_members(self, interactions, rng)
         total, made = sum(len(ids) for ids in dealt), []
         for ids in dealt:
             own = Generator(np.random.SFC64(int(rng.integers(1 << 63))))
             full = ratings = self.division.select_ratings(table, ids)
             n, m = full.shape
-            if self.max_ratings_per_user is not None:
-                ratings = sgd_mf.trim_ratings(
-                    full, self.max_ratings_per_user, Streams.spawn(own, n)
-                )
+            if self.max_ratings is not None:
+                ratings = sgd_mf.trim_ratings(full, self.max_ratings, Streams.spawn(own, n))
             uniform = own.random((len(ids), self.factors))
             rows = sgd_mf.init_embeddings(uniform, self.bound, self.spread)
             if (steps := self.n_fit_steps) and shared is not None:
                 rows = sgd_mf.fit_user_embeddings(full, shared, bound=self.bound, steps=steps)
-            step_scale = float(self.get_step_size_factor(n, m, ratings.nnz))
+            step_scale = float(self.get_step_scale(n, m, ratings.nnz))
             made.append(Party(ids, full, ratings, rows, own, len(ids) / total, step_scale))
         return made
 
@@ -366,7 +358,7 @@ def get_size_range(n_users: int, parties: int) -> tuple[int, ...]:
     return n_users // count, -(-n_users // count)
 
 
-def get_sampled_share_range(sizes: Sequence[int], rate: float) -> tuple[float, float]:
+def get_sampling_range(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     """Returns the smallest and largest share of a party's rows (users) that a step samples.
 
     ``sizes`` are the parties' numbers of rows, and ``rate`` is the share before the number of

@@ -38,7 +38,7 @@ _ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 1
 _FALL_SHARE, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, to 52% (Abadi et al. 2016)
 
 
-def get_checked_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
+def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
     """Checks that all ratings lie in (0, ``bound``], and returns them as a float32 table, users by
     items.
 
@@ -265,7 +265,7 @@ def predict_ratings(interactions: Interactions, items: Floats, bound: float, ste
 
     ``bound`` is the largest rating, and ``steps`` the number of gradient steps of a fit.
     """
-    ratings = get_checked_ratings(interactions, bound)
+    ratings = check_ratings(interactions, bound)
     with limit_to_one_thread():
         return np.asarray(fit_user_embeddings(ratings, items, bound=bound, steps=steps) @ items.T)
 

@@ -224,7 +224,7 @@ def test_only_the_repair_is_proved() -> None:
 def test_repaired_steps_do_not_depend_on_how_many_ratings_there_are() -> None:
     counts = np.array([1, 400])
     paper, repaired = VflSgdmf(), VflSgdmf(as_published=False, density=0.05)
-    assert len(np.unique(np.asarray(paper.get_step_size_factor(30, 20, counts)))) == 2
-    assert repaired.get_step_size_factor(30, 1000, counts) == pytest.approx(1 / 50)
+    assert len(np.unique(np.asarray(paper.get_step_scale(30, 20, counts)))) == 2
+    assert repaired.get_step_scale(30, 1000, counts) == pytest.approx(1 / 50)
     by_user = VflSgdmf(as_published=False, density=0.05, unit="user")
-    assert by_user.get_step_size_factor(30, 1000, 5) == 1 / 5
+    assert by_user.get_step_scale(30, 1000, 5) == 1 / 5

@@ -125,9 +125,7 @@ def test_no_value_moves_the_sum_by_more_than_the_sensitivity(seed: int, clipping
         made: Any = sparse.csr_array
         sums.append(np.concatenate(gradients(u, v, made(np.array([[value]])), clipping), axis=None))
     apart = float(np.linalg.norm(sums[1] - sums[0]))
-    assert apart <= clipping.replace_to_remove_ratio * clipping.get_sensitivity(1, True) * (
-        1 + 1e-9
-    )
+    assert apart <= clipping.replacement_ratio * clipping.get_sensitivity(1, True) * (1 + 1e-9)
     if (
         clipping.rating_clip_norm < math.inf
         and 0.5 < u[0] @ v[0] < 3.5
@@ -158,7 +156,7 @@ def run_slow(
             )
         )
         for k in range(drawn.step_starts[t], drawn.step_starts[t + 1]):
-            i, place = drawn.user_rows[k], drawn.rating_indices[k]
+            i, place = drawn.user_rows[k], drawn.data_indices[k]
             j = ratings.indices[place]
             error = np.clip(
                 users[i] @ items[j] - ratings.data[place], -limits.max_error, limits.max_error
@@ -247,7 +245,7 @@ def test_parties_of_one_user_step_like_other_parties(sampled: str) -> None:
         assert (drawn.user_rows[part] == i).all()
         mine = StepRatings(
             drawn.step_starts[3 * i : 3 * i + 4] - drawn.step_starts[3 * i],
-            drawn.rating_indices[part],
+            drawn.data_indices[part],
             np.zeros(part.stop - part.start, np.int64),
         )
         seeds = streams.derive(1).draw_words(6)[i].reshape(2, 3)
@@ -272,12 +270,12 @@ def test_rows_are_drawn_in_fixed_number_and_equally_often() -> None:
         times = np.bincount(pairs % 6, minlength=6) / count
         share = size / 6
         assert np.abs(times[sizes > 0] - share).max() < 6 * np.sqrt(share / count)
-        assert len(drawn.rating_indices) == sum(sizes[pairs % 6])
+        assert len(drawn.data_indices) == sum(sizes[pairs % 6])
         filled = sizes[pairs % 6] > 0
         assert filled.all()
         for k in range(50):
             part = slice(drawn.step_starts[k], drawn.step_starts[k + 1])
-            rows, places = drawn.user_rows[part], drawn.rating_indices[part]
+            rows, places = drawn.user_rows[part], drawn.data_indices[part]
             assert len(np.unique(rows)) <= size
             np.testing.assert_array_equal(
                 places, np.flatnonzero(np.isin(np.repeat(np.arange(6), sizes), rows))
@@ -295,10 +293,7 @@ def test_units_are_drawn_independently(unit: str) -> None:
     group = np.repeat(np.arange(n * count), np.diff(single.step_starts))
     drawn = steps.sample_ratings(ratings, np.random.default_rng(4), count)
     steps_drawn = np.repeat(np.arange(count), np.diff(drawn.step_starts))
-    for places, step in (
-        (drawn.rating_indices, steps_drawn),
-        (single.rating_indices, group % count),
-    ):
+    for places, step in ((drawn.data_indices, steps_drawn), (single.data_indices, group % count)):
         seen = np.zeros((count, ratings.nnz), bool)
         seen[step, places] = True
         together = seen.T.astype(float) @ seen / count

@@ -73,7 +73,7 @@ def run_party(
     steps, n = target.make_descent(len(ratings)), len(ratings)
     table = sparse.csr_array(ratings)
     users = sgd_mf.fit_user_embeddings(table, first, bound=5.0, steps=target.fitting)
-    scale = float(target.get_step_size_factor(n, ratings.shape[1], table.nnz))
+    scale = float(target.get_step_scale(n, ratings.shape[1], table.nnz))
     items = start * (along != 0).astype(np.float32)
     rng, out = np.random.default_rng(5), np.empty(trials)
     size = target.learning_rate * scale * target.make_noise(1).sigma * math.sqrt(target.local_steps)
@@ -210,11 +210,8 @@ def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
 
 def test_parties_draw_entire_rows() -> None:
     assert party_mf.get_size_range(943, 10) == (94, 95)
-    assert party_mf.get_sampled_share_range(party_mf.get_size_range(943, 10), 0.01) == (
-        1 / 95,
-        1 / 94,
-    )
-    assert party_mf.get_sampled_share_range(party_mf.get_size_range(5, 10), 0.01) == (1.0, 1.0)
+    assert party_mf.get_sampling_range(party_mf.get_size_range(943, 10), 0.01) == (1 / 95, 1 / 94)
+    assert party_mf.get_sampling_range(party_mf.get_size_range(5, 10), 0.01) == (1.0, 1.0)
     assert party_mf.get_size_range(5, 10) == (1, 1)
 
 
@@ -261,7 +258,7 @@ def test_half_of_all_parties_exceed_the_stated_shift(factors: int) -> None:
     # the ratings around it show that the row was drawn, and its own shift is large in half of them
     assert (told / sigma).min() > 16
     share = (own / sigma >= 1 / bound.mechanism.noise_multiplier).mean()
-    assert share > bound.p_follows_mechanism - 6 * 0.5 / math.sqrt(2 * runs)
+    assert share > bound.p_follows - 6 * 0.5 / math.sqrt(2 * runs)
     assert 1 / bound.mechanism.noise_multiplier == pytest.approx(
         0.49 / math.sqrt(2) / 1.8, rel=1e-3
     )
@@ -297,7 +294,7 @@ def test_lower_bounds_are_below_the_charge(factors: int, z: float) -> None:
 def test_failures_are_rare_at_small_steps_and_forbid_large_ones() -> None:
     found = get_bound(vertical())
     assert found.p_deviates_with_value < 1e-6
-    assert found.p_deviates_without_value < 1e-15
+    assert found.p_deviates_absent < 1e-15
     faster = get_bound(vertical(learning_rate=1e-13))
     assert found.p_deviates_with_value < faster.p_deviates_with_value < 1e-3
     assert vertical(learning_rate=1e-6).get_mechanism(make_claim_scope("rating"), CROWD) is None

@@ -147,9 +147,9 @@ def test_first_embeddings_satisfy_equation_6(factors: int) -> None:
 @pytest.mark.parametrize("worst", [5.5, -1.0])
 def test_ratings_outside_the_range_are_refused(worst: float) -> None:
     good = Interactions.create(np.array([[5.0, 0.5]]))
-    assert sgd_mf.get_checked_ratings(good, 5.0) is good.ratings
+    assert sgd_mf.check_ratings(good, 5.0) is good.ratings
     with pytest.raises(InputError, match="Expected ratings in"):
-        sgd_mf.get_checked_ratings(Interactions.create(np.array([[1.0, worst]])), 5.0)
+        sgd_mf.check_ratings(Interactions.create(np.array([[1.0, worst]])), 5.0)
 
 
 def test_only_the_papers_accountant_amplifies() -> None:
