@@ -158,7 +158,7 @@ class AttributeMlp(SupervisedAttack):
     """
 
     reference = f"{_ZHANG} 3.3 (MLP 100-30)"
-    is_slow = True
+    slow = True
     epochs: int = 200
 
     def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:

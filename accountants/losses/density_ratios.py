@@ -61,8 +61,8 @@ class DistinguishingEvent(NamedTuple):
 
     lower_end: float
     upper_end: float
-    log_prob_p: float
-    log_prob_q: float
+    log_p: float
+    log_q: float
     max_log_ratio: float
 
 

@@ -57,8 +57,8 @@ class ItemMarks:
     """
 
     mark_codes: NDArray[Any]
-    mark_positions: NDArray[np.intp] | None
-    unmarked_message_values: NDArray[Any]
+    positions: NDArray[np.intp] | None
+    values_without_mark: NDArray[Any]
     weights_by_message_half: tuple[Floats32, Floats32]
     signatures: NDArray[Any] | None
 
@@ -107,12 +107,10 @@ class ItemMarks:
 
         messages: the messages, one per row, each as the entries of a list or as numbers
         """
-        if self.mark_positions is None:
+        if self.positions is None:
             present = _flag_codes(messages, self.mark_codes)
         else:
-            present = (messages[:, self.mark_positions] != self.unmarked_message_values).astype(
-                np.float32
-            )
+            present = (messages[:, self.positions] != self.values_without_mark).astype(np.float32)
         return present @ self.weights_by_message_half[0], present @ self.weights_by_message_half[1]
 
     def count_matches(self, messages: NDArray[Any]) -> Floats32 | None:

@@ -317,7 +317,7 @@ class SupervisedAttack(ABC):
     reference: ClassVar[str]
     needs_known: ClassVar[bool] = True
     needs_columns: ClassVar[bool] = False
-    is_slow: ClassVar[bool] = False
+    slow: ClassVar[bool] = False
 
     @abstractmethod
     def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:

@@ -182,10 +182,10 @@ class StepMixture:
 
     step_sign: float
     direction_flip_threshold: float
-    mean_step_size: float
+    mean_step: float
     step_variance: float
     mean_positive_share: float
-    share_prior_weight: float
+    prior_weight: float
     item_log_odds: NDArray[np.float64]
     positive_step_excess: NDArray[np.float64]
     steps_by_draw_count: NDArray[np.float64]
@@ -272,10 +272,10 @@ def _init_mixture(
     return StepMixture(
         step_sign=end,
         direction_flip_threshold=turned,
-        mean_step_size=step,
+        mean_step=step,
         step_variance=step**2,
         mean_positive_share=share,
-        share_prior_weight=_COUNTS,
+        prior_weight=_COUNTS,
         item_log_odds=items,
         positive_step_excess=np.zeros(len(items)),
         steps_by_draw_count=np.arange(_MAX_DRAWS + 1.0),
@@ -318,7 +318,7 @@ def fit_log_ratios(
         sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
         mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
         place[(mean > mixture.direction_flip_threshold)[whose]] *= -1
-    steps = np.full(len(place), mixture.mean_step_size)
+    steps = np.full(len(place), mixture.mean_step)
     shares = np.full(len(users), mixture.mean_positive_share)
     items = place.shape[1]
     for turn in range(n_iterations + 1):
@@ -355,11 +355,7 @@ def fit_log_ratios(
         share = mixture.mean_positive_share
         if fit_all and not keep_odds:
             share = float(np.clip(expected.mean() / items, _MIN_SHARE, 0.5))
-        step, variance, counts = (
-            mixture.mean_step_size,
-            mixture.step_variance,
-            mixture.share_prior_weight,
-        )
+        step, variance, counts = mixture.mean_step, mixture.step_variance, mixture.prior_weight
         if fit_all and turn < _ALIKE:
             step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
             variance = step**2
@@ -388,10 +384,10 @@ def fit_log_ratios(
             item_odds = mixture.item_log_odds if keep_odds else logit(rate)
             mixture = replace(
                 mixture,
-                mean_step_size=step,
+                mean_step=step,
                 step_variance=variance,
                 mean_positive_share=share,
-                share_prior_weight=counts,
+                prior_weight=counts,
                 item_log_odds=item_odds,
             )
     given = expit(prior).astype(np.float32)

@@ -86,12 +86,12 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     unresolved = (
         f" The TPR at FPR {rate:.2g} is missing: {negatives} unobserved items are too few."
         for rate in FURTHER_FPRS
-        if rate not in curve.tpr_by_fpr
+        if rate not in curve.tpr
     )
     update = {
         "further": {
             f"TPR at FPR {rate:.2g}": make_further_figure(one)
-            for rate, one in curve.tpr_by_fpr.items()
+            for rate, one in curve.tpr.items()
             if rate != fpr
         },
         "users": summarize_users(game, np.unique(users), by_user, "AUC for the items of one user"),
@@ -109,13 +109,7 @@ def _make_rows(
     ``pairs``: number of candidates.
     """
     figures = [("AUC", curve.auc, curve.auc_gain, 0.5, curve.baseline_auc)] + [
-        (
-            f"TPR at FPR {fpr:.2g}",
-            curve.tpr_by_fpr[fpr],
-            curve.tpr_gain_by_fpr[fpr],
-            fpr,
-            curve.baseline_tpr_by_fpr[fpr],
-        )
+        (f"TPR at FPR {fpr:.2g}", curve.tpr[fpr], curve.tpr_gain[fpr], fpr, curve.baseline_tpr[fpr])
         for fpr in fprs
     ]
     area, *others = (
@@ -280,6 +274,6 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     note += "".join(
         f" The TPR at FPR {fpr:g} is missing: {negatives:,} cases of absent users are too few."
         for fpr in USER_MEMBERSHIP_FPRS
-        if fpr not in curve.tpr_by_fpr
+        if fpr not in curve.tpr
     )
-    return tuple(_make_rows(game, curve, curve.tpr_by_fpr, "number of ratings", len(members), note))
+    return tuple(_make_rows(game, curve, curve.tpr, "number of ratings", len(members), note))

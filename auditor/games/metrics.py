@@ -122,17 +122,17 @@ class Roc:
     ``tpr``: true positive rate by false positive rate. False positive rates below 1 / number of
         non-members (candidates for which a guess of "yes" is wrong) are absent.
     ``band``: the curve and its confidence band.
-    ``baseline_auc``, ``baseline_tpr_by_fpr``: area and true positive rates of the baseline.
-    ``auc_gain``, ``tpr_gain_by_fpr``: ``auc`` and ``tpr`` minus those of the baseline.
+    ``baseline_auc``, ``baseline_tpr``: area and true positive rates of the baseline.
+    ``auc_gain``, ``tpr_gain``: ``auc`` and ``tpr`` minus those of the baseline.
     """
 
     auc: Estimate
-    tpr_by_fpr: Mapping[float, Estimate]
+    tpr: Mapping[float, Estimate]
     band: RocBand
     baseline_auc: float
-    baseline_tpr_by_fpr: Mapping[float, float]
+    baseline_tpr: Mapping[float, float]
     auc_gain: Estimate
-    tpr_gain_by_fpr: Mapping[float, Estimate]
+    tpr_gain: Mapping[float, Estimate]
 
 
 def get_auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
@@ -222,12 +222,12 @@ def make_roc(
     low, high = _interval_ends(value[k:], replicates[whole, k:], n, confidence, 0.0)
     return Roc(
         auc=figures[0],
-        tpr_by_fpr=dict(zip(resolved, figures[1:], strict=True)),
+        tpr=dict(zip(resolved, figures[1:], strict=True)),
         band=RocBand(fpr=grid, tpr=value[k:], low=low, high=high),
         baseline_auc=float(below[0]),
-        baseline_tpr_by_fpr=dict(zip(resolved, below[1:k].tolist(), strict=True)),
+        baseline_tpr=dict(zip(resolved, below[1:k].tolist(), strict=True)),
         auc_gain=gains[0],
-        tpr_gain_by_fpr=dict(zip(resolved, gains[1:], strict=True)),
+        tpr_gain=dict(zip(resolved, gains[1:], strict=True)),
     )
 
 

@@ -316,7 +316,7 @@ def _read_unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
         parts = shuffled if shuffled is not None else (of_round.uploads or _NO_UPLOADS).components
         whole = {n: part for n, part in parts.items() if part.kind is not Payload.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
-        total, apart = (subtract_model(sum_components(parts), broadcast, count), expected.world_gap)
+        total, apart = subtract_model(sum_components(parts), broadcast, count), expected.world_gap
         sums.append(_compute_ratios(total, apart, expected.message_sum))
         places = range(count if whole else 0)
         messages = (

@@ -407,8 +407,7 @@ def _list_slow_attacks(plan: Plan) -> tuple[str, ...]:
     return tuple(
         name
         for name in plan.attacks or ()
-        if LOCAL_NAME in plan.games
-        and getattr(FAMILIES["attacks"].load_class(name), "is_slow", False)
+        if LOCAL_NAME in plan.games and getattr(FAMILIES["attacks"].load_class(name), "slow", False)
     )
 
 

@@ -464,8 +464,8 @@ class AccountRequest:
         clipped = self.unit == Unit.INTERACTION and not self.has_local_randomizers
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
-                "Expected interactions_per_user only with noise on sums and unit=interaction, got "
-                f"unit={self.unit}, local={self.has_local_randomizers}. Omit it, or clip each interaction."
+                "Expected interactions_per_user only with noise on sums and unit=interaction, got unit="
+                f"{self.unit}, local={self.has_local_randomizers}. Omit it, or clip interactions."
             )
         if self.rate is not None and self.users is not None:
             drawn = self.rate * self.users

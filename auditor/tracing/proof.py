@@ -511,11 +511,7 @@ def _describe_key(
         low, high = sorted((slope * event.lower_end + shift, slope * event.upper_end + shift))
         words.append(_format(low) if low == high else f"in ({_format(low)}, {_format(high)})")
     note = _ENDLESS if math.isinf(event.max_log_ratio) else ""
-    return (
-        words,
-        (event.log_prob_p, event.log_prob_q),
-        note if event.log_prob_q > -math.inf else _IMPOSSIBLE,
-    )
+    return words, (event.log_p, event.log_q), note if event.log_q > -math.inf else _IMPOSSIBLE
 
 
 def _format(value: float) -> str:

@@ -169,10 +169,8 @@ def _draw_gains(system: Frontier, height: AxisScale) -> list[str]:
     marks, lines = list[tuple[float, float]](), list[BoxEdges]()
     for point, gain in gains:
         x, y = place(gain.value), height(point.utility.value)
-        (west, east), ends = (
-            map(place, gain.confidence_interval),
-            sorted(map(height, point.utility.confidence_interval)),
-        )
+        west, east = map(place, gain.confidence_interval)
+        ends = sorted(map(height, point.utility.confidence_interval))
         drawn.append(_draw_point((west, x, east), (ends[0], y, ends[1]), point.is_noiseless))
         marks.append((x, y))
         lines += [(west, y - 1, east, y + 1), (x - 1, ends[0], x + 1, ends[1])]

@@ -76,8 +76,8 @@ class Leak:
         row = self.row
         return (
             f"attack “{row.attack}” ({row.vantage}) reaches “{row.metric}” = "
-            f"{say.format_short(row.value)}, at least "
-            f"{say.format_short(self.result_lower_limit)} at {say.to_percent(row.confidence)} confidence "
+            f"{say.format_short(row.value)}, at least {say.format_short(self.result_lower_limit)} "
+            f"at {say.to_percent(row.confidence)} confidence "
             f"({describe_trainings([row])}, corrected for {self.n_results:,} results of the "
             f"system); a guess without the uploads reaches {say.format_short(self.baseline)}"
         )

@@ -50,10 +50,7 @@ def test_evidence_of_several_trainings(target: str, seed: int) -> None:
     popularity = (data().ratings.toarray() != 0).mean(axis=0)
     client = SimulatedClient.from_data(system, data())
     view = replace(view, public=replace(view.public, popularity=popularity, device_code=client))
-    evidence, odds = (
-        read_calibrated(view, np.arange(view.public.n_users)),
-        get_item_log_odds(view),
-    )
+    evidence, odds = read_calibrated(view, np.arange(view.public.n_users)), get_item_log_odds(view)
     if evidence.log_ratio is None or odds is None:
         pytest.skip("no reader tells of interactions")
     compare_with_the_prior(evidence, odds, data())

@@ -242,7 +242,7 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
     max_draws = _MAX_BATCH if evidence.sampler.takes_size else _MAX_SINGLE
     max_draws = max(64, min(max_draws, MAX_STORED_NUMBERS // max(1, evidence.output_size) // 4))
     draws = int(min(max_draws, max(16.0, evidence.count_planned_outputs("determinism") / 3)))
-    sampler, seed = (evidence.make_check_sampler("determinism"), evidence.seeds["determinism"])
+    sampler, seed = evidence.make_check_sampler("determinism"), evidence.seeds["determinism"]
     one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, fresh = (
         sampler.draw_per_input(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)

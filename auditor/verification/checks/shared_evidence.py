@@ -39,23 +39,23 @@ class CountedEvent:
 
     ``name``: description of the event.
     ``inputs``: the two inputs.
-    ``first_input_hits``: number of occurrences in the draws for the first input.
-    ``second_input_hits``: number of occurrences in the draws for the second input.
+    ``first_hits``: number of occurrences in the draws for the first input.
+    ``second_hits``: number of occurrences in the draws for the second input.
     ``trials``: number of draws for each of the two inputs.
     """
 
     name: str
     inputs: tuple[Any, Any]
-    first_input_hits: int
-    second_input_hits: int
+    first_hits: int
+    second_hits: int
     trials: int
 
     def __str__(self) -> str:
         """Describes the event and its counts, as the beginning of a sentence."""
         one, other = map(quote_value, self.inputs)
         return (
-            f"{self.name[:1].upper()}{self.name[1:]} occurred {self.first_input_hits} times in "
-            f"{self.trials} draws for the input {one}, and {self.second_input_hits} times for {other}"
+            f"{self.name[:1].upper()}{self.name[1:]} occurred {self.first_hits} times in "
+            f"{self.trials} draws for the input {one}, and {self.second_hits} times for {other}"
         )
 
 
@@ -100,9 +100,7 @@ class ClaimUnderTest:
 
     def is_refuted_by(self, event: CountedEvent) -> bool:
         """Checks whether the counts of ``event`` refute the claim."""
-        return self.is_refuted(
-            event.first_input_hits, event.trials, event.second_input_hits, event.trials
-        )
+        return self.is_refuted(event.first_hits, event.trials, event.second_hits, event.trials)
 
     def is_any_epsilon_refuted(self, hits: int, trials: int) -> bool:
         """Checks whether an event that is impossible for another input is so frequent that it
@@ -127,7 +125,7 @@ class ClaimUnderTest:
         ``epsilon``: bound to state, if it is known from the event itself; None for the bound that
             follows from the counts, by two Clopper-Pearson limits.
         """
-        hits, hits_b, trials = event.first_input_hits, event.second_input_hits, event.trials
+        hits, hits_b, trials = event.first_hits, event.second_hits, event.trials
         one, other = map(quote_value, event.inputs)
         return Bound(
             epsilon=self.compute_lower_epsilon(hits, trials, hits_b, trials)
@@ -496,5 +494,5 @@ class CheckEvidence:
                 f"Expected at least {_MIN_DRAWS} draws per input for the checks, got {size}. Raise "
                 "samples or seconds."
             )
-        sampler, seeds = (self.make_check_sampler("outputs"), self.seeds["outputs"].spawn(count))
+        sampler, seeds = self.make_check_sampler("outputs"), self.seeds["outputs"].spawn(count)
         return stack_draws(sampler.draw_per_input(self.inputs, seeds, size))

@@ -60,11 +60,7 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 
     The note describes outputs that follow the order of calls; it is empty if there are none.
     """
-    batch, inputs, fields = (
-        evidence.shared_outputs,
-        evidence.inputs,
-        evidence.sampler.field_encoder,
-    )
+    batch, inputs, fields = evidence.shared_outputs, evidence.inputs, evidence.sampler.field_encoder
     order = plan_call_order(*batch.shape[:2])
     rows = batch.reshape(*batch.shape[:2], -1).copy()
 

@@ -64,7 +64,7 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
         )
     for a, b, name, hits, misses in _select_events(batch, half, pairs, claim.epsilon):
         event = CountedEvent(name, (inputs[a], inputs[b]), int(hits.sum()), int(misses.sum()), half)
-        if event.second_input_hits == 0 and claim.is_refuted_by(event):
+        if event.second_hits == 0 and claim.is_refuted_by(event):
             return CheckResult.failed(
                 f"{event}: such an output excludes the latter. {_REMEDY}", claim.make_bound(event)
             )

@@ -87,7 +87,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 
     @property
     def training_epsilon(self) -> float:
-        """Epsilon of all reports of a user in a training: ``rounds`` times ``epsilon_per_round``."""
+        """Epsilon of all reports of a user in a training, as many as ``rounds``."""
         return self.rounds * self.epsilon_per_round
 
     @property

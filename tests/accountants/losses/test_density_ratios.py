@@ -511,11 +511,11 @@ def test_the_event_of_a_ratio_excludes_separate_points(p: Dist, q: Dist) -> None
     edges = np.linspace(low, high, 4_001)
     half = np.diff(edges)[:, None] / 2.0
     y, weights = (edges[:-1, None] + half * (1.0 + NODES)).ravel(), (half * WEIGHTS).ravel()
-    masses = np.exp([event.log_prob_p, event.log_prob_q])
+    masses = np.exp([event.log_p, event.log_q])
     for law, mass in zip((p, q), masses, strict=True):
         assert weights @ np.exp(law.log(y)) == pytest.approx(mass, rel=1e-5, abs=1e-12)
-    if event.log_prob_q > -INF and ratio.lower < INF:
-        assert event.log_prob_p - event.log_prob_q == pytest.approx(ratio.lower, rel=1e-6, abs=1e-6)
+    if event.log_q > -INF and ratio.lower < INF:
+        assert event.log_p - event.log_q == pytest.approx(ratio.lower, rel=1e-6, abs=1e-6)
 
 
 @given(dists(MASSES), dists(MASSES))
@@ -525,10 +525,10 @@ def test_the_event_of_a_ratio_of_masses_is_a_point(p: Dist, q: Dist) -> None:
     assert event.lower_end == event.upper_end
     place = np.array([event.lower_end])
     expected = [math.exp(law.log(place)[0]) for law in (p, q)]
-    assert np.exp([event.log_prob_p, event.log_prob_q]) == pytest.approx(expected, rel=1e-9)
-    assert event.log_prob_p > -INF
+    assert np.exp([event.log_p, event.log_q]) == pytest.approx(expected, rel=1e-9)
+    assert event.log_p > -INF
     if found.lower < INF and abs(found.argmax) < INF:
-        assert event.log_prob_p - event.log_prob_q == pytest.approx(found.lower, abs=1e-9)
+        assert event.log_p - event.log_q == pytest.approx(found.lower, abs=1e-9)
 
 
 @given(dists(MASSES), dists(MASSES), EPSILONS)

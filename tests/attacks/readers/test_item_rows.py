@@ -363,10 +363,10 @@ def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, nega
     first = StepMixture(
         step_sign=1.0,
         direction_flip_threshold=np.inf,
-        mean_step_size=5.0,
+        mean_step=5.0,
         step_variance=25.0,
         mean_positive_share=0.05,
-        share_prior_weight=10.0,
+        prior_weight=10.0,
         item_log_odds=np.full(8, -3.0),
         positive_step_excess=np.zeros(8),
         steps_by_draw_count=np.arange(4.0),

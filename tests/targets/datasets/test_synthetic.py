@@ -25,7 +25,7 @@ def get_law(model: Synthetic) -> NDArray[np.float64]:
             is_match = truth.user_taste[user] == truth.item_taste[item]
             log += synthetic.ITEM_MATCH_LOG_WEIGHT * model.taste * is_match
             for name in ("gender", "age_group"):
-                code, lean = (truth.attributes[name].codes[user], truth.preferences[name][item])
+                code, lean = truth.attributes[name].codes[user], truth.preferences[name][item]
                 log += synthetic.ITEM_MATCH_LOG_WEIGHT * model.signal * (code == lean)
             result[user, item] = np.exp(log)
     return result / result.sum(axis=1, keepdims=True)

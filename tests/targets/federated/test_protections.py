@@ -54,10 +54,7 @@ SCOPE = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 
 def test_section_57_and_equation_11_assign_different_budgets() -> None:
     """Entry 19: (30, 60, 40, 50) against equal steps, in the order user, item, MLP 1, MLP 2."""
-    printed, rule = (
-        AdaptiveLaplace(),
-        AdaptiveLaplace.from_epsilon_range(lowest=30.0, highest=60.0),
-    )
+    printed, rule = AdaptiveLaplace(), AdaptiveLaplace.from_epsilon_range(lowest=30.0, highest=60.0)
     assert [printed.get_epsilon(group) for group in GROUPS] == [30.0, 60.0, 40.0, 50.0]
     assert [rule.get_epsilon(group) for group in GROUPS] == [30.0, 40.0, 50.0, 60.0]
 

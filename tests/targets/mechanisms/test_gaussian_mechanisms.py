@@ -372,10 +372,10 @@ def test_failure_probabilities_and_shares_are_subtracted() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
     whole = law.delta(1.0)
     less = LowerBoundMechanism(
-        mechanism=law, p_follows=0.5, p_deviates_with_value=1e-3, p_deviates_absent=1e-4
+        mechanism=law, p_follows=0.5, p_deviates_present=1e-3, p_deviates_absent=1e-4
     )
     assert less.delta(1.0) == pytest.approx(0.5 * whole - 1e-3 - math.e * 1e-4)
-    assert LowerBoundMechanism(mechanism=law, p_deviates_with_value=1.0).delta(0.0) == 0.0
+    assert LowerBoundMechanism(mechanism=law, p_deviates_present=1.0).delta(0.0) == 0.0
     assert LowerBoundMechanism(mechanism=law, p_deviates_absent=1e-300).delta(1e6) == 0.0
     assert LowerBoundMechanism(mechanism=law).delta(1.0) == whole
     assert less.event() == law.event()

@@ -471,7 +471,7 @@ class GdDr(system.ReportingSystem, LocalMf):
         drawn = rng.normal(scale=1.0 / math.sqrt(self.rows), size=(self.rows, n_items))
         return {"projection": drawn.astype(np.float32)}
 
-    def complete_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+    def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and returns it with the initial item embeddings "first" filled in if
         missing.
 
@@ -479,6 +479,6 @@ class GdDr(system.ReportingSystem, LocalMf):
         InputError if the random matrix Phi, named "projection", is missing or has another shape
         than (rows, n_items), or if an item table has a wrong shape.
         """
-        sent = super().complete_broadcast(broadcast, profiles)
+        sent = super().fill_broadcast(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))
         return sent

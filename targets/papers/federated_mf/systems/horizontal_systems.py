@@ -306,7 +306,7 @@ class _ItemSummation(ItemAveraging):
         A message is a table (m, p), for m items and p factors.
         """
         items, first = get_broadcast_items(mf, request)
-        ratings, streams = (sgd_mf.check_ratings(request.interactions, mf.bound), request.streams)
+        ratings, streams = sgd_mf.check_ratings(request.interactions, mf.bound), request.streams
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_device_ratings(ratings, streams)
         drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive(_ROWS_KEY), 1)

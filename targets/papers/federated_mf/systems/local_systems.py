@@ -324,14 +324,14 @@ class LflSgdmf(PretrainedMf):
         moved = (items - step * total).astype(np.float32)
         return crossed, sgd_mf.project_embeddings(moved, self.bound)
 
-    def complete_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+    def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and fills in the arrays that a device needs and that are missing.
 
         A missing number "users" (of all devices) or "survivors" (of devices whose first message
         arrived) is set to 1. Raises InputError if one of them is below 1, or if an item table has a
         wrong shape.
         """
-        sent = dict(super().complete_broadcast(broadcast, profiles))
+        sent = dict(super().fill_broadcast(broadcast, profiles))
         for name, who in (("users", "all devices"), ("survivors", "devices with a first message")):
             value = sent.setdefault(name, np.array(1))
             if not value >= 1:

@@ -234,8 +234,5 @@ class VflSgdmf(NoisyMf):
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
         given_away = min(1.0, seen + unseen)
         return lower_bounds.LowerBoundMechanism(
-            mechanism=sums,
-            p_follows=0.5,
-            p_deviates_with_value=given_away,
-            p_deviates_absent=unseen,
+            mechanism=sums, p_follows=0.5, p_deviates_present=given_away, p_deviates_absent=unseen
         )

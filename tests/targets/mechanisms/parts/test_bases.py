@@ -42,10 +42,7 @@ class WeakEntry(VectorGaussian):
     """Broken: half the noise on the last entry."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        out, center = (
-            super().randomize(value, rng, size),
-            self.compute_noiseless(np.asarray(value)),
-        )
+        out, center = super().randomize(value, rng, size), self.compute_noiseless(np.asarray(value))
         out[..., -1] = (out[..., -1] + center[..., -1]) / 2
         return out
 

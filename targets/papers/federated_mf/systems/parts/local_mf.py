@@ -136,10 +136,7 @@ class LocalMf(System):
         it from the array "users" of the broadcast; if the array is missing, the number is taken to
         be 1.
         """
-        model, rows = (
-            self.complete_broadcast(request.broadcast, request.profiles),
-            request.sender_rows,
-        )
+        model, rows = self.fill_broadcast(request.broadcast, request.profiles), request.sender_rows
         ratings = sgd_mf.check_ratings(request.profiles, self.bound)
         users = self.init_user_embeddings(ratings, model["first"])[rows]
         return self.run_devices(sparse.csr_array(ratings[rows]), users, model, request.streams)[0]
@@ -152,7 +149,7 @@ class LocalMf(System):
         asked, items = interactions.take_users(users), model.arrays["items"]
         return sgd_mf.predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
 
-    def complete_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
+    def fill_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """Checks a broadcast, and returns it with the initial item embeddings "first" filled in if
         missing.
 

@@ -33,7 +33,7 @@ class LowerBoundMechanism(Checked):
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
     ``p_follows``: probability that a run is regular; the same with and without the value.
-    ``p_deviates_with_value``: largest probability that a regular run deviates from the mechanism,
+    ``p_deviates_present``: largest probability that a regular run deviates from the mechanism,
         for data with the value.
     ``p_deviates_absent``: largest probability that a regular run deviates from the
         mechanism, for data without the value.
@@ -48,7 +48,7 @@ class LowerBoundMechanism(Checked):
 
     mechanism: Mechanism
     p_follows: Probability = 1.0
-    p_deviates_with_value: Probability = 0.0
+    p_deviates_present: Probability = 0.0
     p_deviates_absent: Probability = 0.0
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class LowerBoundMechanism(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
-        accidents = self.p_deviates_with_value
+        accidents = self.p_deviates_present
         if self.p_deviates_absent > 0.0:
             accidents += self.p_deviates_absent * math.exp(min(epsilon, 700.0))
         return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
@@ -293,6 +293,4 @@ def _make_bound(
         opposite=opposite,
     )
     mistaken = 0.0 if system.local_steps == 1 else lost
-    return LowerBoundMechanism(
-        mechanism=sums, p_deviates_with_value=lost, p_deviates_absent=mistaken
-    )
+    return LowerBoundMechanism(mechanism=sums, p_deviates_present=lost, p_deviates_absent=mistaken)

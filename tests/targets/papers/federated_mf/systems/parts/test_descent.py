@@ -91,8 +91,8 @@ def test_no_user_moves_the_sum_by_more_than_the_sensitivity(
     seed: int, count: int, clipping: Clipping
 ) -> None:
     rng = np.random.default_rng(seed)
-    u = clipping.project_embeddings(rng.normal(size=(1, 3)) * 5)
-    v = clipping.project_embeddings(rng.normal(size=(count, 3)) * 5)
+    u = clipping.project(rng.normal(size=(1, 3)) * 5)
+    v = clipping.project(rng.normal(size=(count, 3)) * 5)
     made: Any = sparse.csr_array
     of_u, of_v = gradients(u, v, made(rng.uniform(0.1, 4.0, (1, count))), clipping)
     apart = math.hypot(float(np.linalg.norm(of_u)), float(np.linalg.norm(of_v)))
@@ -118,8 +118,8 @@ def test_the_sensitivity_of_embedding_clipping_is_attained_and_the_papers_is_loo
 @given(SEEDS, st.sampled_from(OF_A_VALUE))
 def test_no_value_moves_the_sum_by_more_than_the_sensitivity(seed: int, clipping: Clipping) -> None:
     rng = np.random.default_rng(seed)
-    u = clipping.project_embeddings(rng.normal(size=(1, 3)) * 2)
-    v = clipping.project_embeddings(rng.normal(size=(1, 3)) * 2)
+    u = clipping.project(rng.normal(size=(1, 3)) * 2)
+    v = clipping.project(rng.normal(size=(1, 3)) * 2)
     sums = []
     for value in (1e-6, 4.0):
         made: Any = sparse.csr_array
@@ -169,8 +169,8 @@ def run_slow(
         seen = set(drawn.user_rows[drawn.step_starts[t] : drawn.step_starts[t + 1]].tolist())
         moving = [weight > 0 and (i in seen or steps.user_sigma > 0) for i in range(len(users))]
         users = np.where(np.array(moving)[:, None], users - size * weight * of_users, users)
-        items = limits.project_embeddings(items)
-        users = np.where(np.array(moving)[:, None], limits.project_embeddings(users), users)
+        items = limits.project(items)
+        users = np.where(np.array(moving)[:, None], limits.project(users), users)
     return users, items
 
 
@@ -335,9 +335,7 @@ def test_two_users_differ_by_at_most_the_sensitivity() -> None:
     longest, replaced = np.zeros(2), np.zeros(2)  # in V, and in U and V
     for number in range(2000):
         users, items = (
-            clipping.project_embeddings(
-                np.abs(rng.normal(scale=3.0, size=shape)) * (rng.random(shape) < 0.6)
-            )
+            clipping.project(np.abs(rng.normal(scale=3.0, size=shape)) * (rng.random(shape) < 0.6))
             for shape in ((2, 2), (4, 2))
         )
         x, other = np.zeros((2, 4)), 2 * (number % 2)  # the same items, or other items

@@ -293,10 +293,10 @@ def test_lower_bounds_are_below_the_charge(factors: int, z: float) -> None:
 
 def test_failures_are_rare_at_small_steps_and_forbid_large_ones() -> None:
     found = get_bound(vertical())
-    assert found.p_deviates_with_value < 1e-6
+    assert found.p_deviates_present < 1e-6
     assert found.p_deviates_absent < 1e-15
     faster = get_bound(vertical(learning_rate=1e-13))
-    assert found.p_deviates_with_value < faster.p_deviates_with_value < 1e-3
+    assert found.p_deviates_present < faster.p_deviates_present < 1e-3
     assert vertical(learning_rate=1e-6).get_mechanism(make_claim_scope("rating"), CROWD) is None
 
 
