@@ -87,7 +87,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 
     @property
     def training_epsilon(self) -> float:
-        """Epsilon of all reports of a user in a training, as many as ``rounds``."""
+        """Epsilon of a user's reports in a training: ``rounds`` times ``epsilon_per_round``."""
         return self.rounds * self.epsilon_per_round
 
     @property
