@@ -69,7 +69,7 @@ def make_fingerprints(view: View, round_view: RoundView) -> FingerprintsByName:
         evidence = reading.read_evidence(alone, everyone)
         if evidence.log_ratio is not None:
             prints["interactions"] = _scale_posterior(evidence)
-        for name in ("vectors", "ratings"):
+        for name in ("user_vectors", "ratings"):
             part = getattr(evidence, name)
             if part is not None:
                 prints[name] = part

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.transcript import View
 
 # Log-likelihood ratio of an interaction that is almost certain, but not proved.
 MAX_LOG_RATIO = 30.0
-_OF_USERS = ("log_ratio", "vectors", "ratings", "activity_log_odds")
+_OF_USERS = ("log_ratio", "user_vectors", "ratings", "activity_log_odds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

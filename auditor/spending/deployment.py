@@ -450,7 +450,7 @@ class AccountRequest:
                 "none. Use laplace or randomized_response, or leave out shuffle."
             )
         sampled = self.rate not in (None, 1.0) or self.sampling == "fixed"
-        if self.has_local_randomizers and (sampled or self.adjacency is not None):
+        if self.is_local and (sampled or self.adjacency is not None):
             raise InputError(
                 "Expected no rate, sampling or adjacency for local reports, got "
                 f"rate={self.rate}, sampling={self.sampling}, adjacency={self.adjacency}. Leave "
@@ -461,11 +461,11 @@ class AccountRequest:
                 f"Expected users if and only if sampling is fixed, got sampling={self.sampling} "
                 f"and users={self.users}. Give users for fixed sampling, otherwise leave it out."
             )
-        clipped = self.unit == Unit.INTERACTION and not self.has_local_randomizers
+        clipped = self.unit == Unit.INTERACTION and not self.is_local
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
-                "Expected interactions_per_user only with noise on sums and unit=interaction, got unit="
-                f"{self.unit}, local={self.has_local_randomizers}. Omit it, or clip interactions."
+                "Expected interactions_per_user only with noise on sums and unit=interaction, got "
+                f"unit={self.unit}, local={self.is_local}. Omit it, or clip each interaction."
             )
         if self.rate is not None and self.users is not None:
             drawn = self.rate * self.users
@@ -486,7 +486,7 @@ class AccountRequest:
         return next(given, None)
 
     @property
-    def has_local_randomizers(self) -> bool:
+    def is_local(self) -> bool:
         """Whether the data are protected by local randomizers, so that each report protects its
         user without further noise.
         """
@@ -506,7 +506,7 @@ class AccountRequest:
             return noise.kind.symbol
         if self.rounds is None:
             return "rounds"
-        drawn = self.rate is not None or self.has_local_randomizers or self.event is not None
+        drawn = self.rate is not None or self.is_local or self.event is not None
         return "" if drawn else "rate"
 
     def fill_missing(self, value: float) -> AccountRequest:
@@ -530,7 +530,7 @@ class AccountRequest:
         """
         noise, one_round = self.noise, self._make_round_event()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)
-        if not self.has_local_randomizers:
+        if not self.is_local:
             fixed = SampledWithoutReplacementDpEvent in list_leaf_types(one_round)
             usual = Adjacency.REPLACE if fixed else Adjacency.ADD_REMOVE
             meant = usual if self.adjacency is None else Adjacency(self.adjacency)

@@ -102,7 +102,7 @@ def check_threads(case: ReaderCase) -> None:
 
 def _check_alike(some: Evidence, every: Evidence, users: NDArray[np.int64], what: str) -> None:
     assert list_kinds(some) == list_kinds(every), f"kinds of evidence change with {what}"
-    for name in list_kinds(some) & {"log_ratio", "vectors", "ratings"}:
+    for name in list_kinds(some) & {"log_ratio", "user_vectors", "ratings"}:
         one, other = getattr(some, name), getattr(every, name)[users]
         if name == "log_ratio":  # larger values are certain
             one, other = np.clip(one, -15.0, 15.0), np.clip(other, -15.0, 15.0)
