@@ -101,7 +101,7 @@ class Reconstruction:
 
     users: indices of the users, or of the messages if their senders are unknown (n,)
     items: True for guessed interactions (n, n_items)
-    vectors: user vectors, of F numbers each (n, F)
+    user_vectors: user vectors, of F numbers each (n, F)
     ratings: ratings of the guessed items (n, n_items)
     is_proved: True for entries of ``items`` that the messages prove, whatever the prior
         (n, n_items)
@@ -120,8 +120,8 @@ class LinkScores:
 
     scores: similarities (n, c), larger for more likely senders; messages are in the order of the
         view
-    candidates: indices of the users who sent earlier messages, ascending; if senders are unknown,
-        positions of messages in the previous round (c,)
+    candidate_senders: indices of the users who sent earlier messages, ascending; if senders are
+        unknown, positions of messages in the previous round (c,)
     """
 
     scores: NDArray[np.floating[Any]]

@@ -299,8 +299,9 @@ class RoundView:
     broadcast: the model sent to the clients
     uploads: the messages, linked to their senders
     shuffled: the messages in random order, by component (named part of a message)
-    aggregate: sums of the messages over all ``sum_senders``, by component
-    sum_senders: indices of the clients whose messages are in the sums, which the server knows (n,)
+    aggregate: sums of the messages over all ``senders_in_sum``, by component
+    senders_in_sum: indices of the clients whose messages are in the sums, which the server knows
+        (n,)
     cleartext: messages that stay linked to their senders even under secure aggregation
 
     Components in other storage formats are converted to ``ComponentView``, which hides how messages
@@ -541,7 +542,7 @@ class Transcript:
                     aggregate=MappingProxyType(
                         {name: c.sum_all() for name, c in r.uploads.components.items()}
                     ),
-                    sum_senders=r.uploads.users,
+                    senders_in_sum=r.uploads.users,
                     cleartext=r.cleartext,
                 )
                 for r in self.rounds

@@ -130,7 +130,7 @@ class LowerCurve:
 
     - ``losses``: values of the total privacy loss ln(P/Q) in ascending order, (n,).
     - ``masses``: probabilities of these values under P, (n,).
-    - ``max_error``: largest numerical error of a delta, which ``compute_delta`` subtracts.
+    - ``delta_error``: largest numerical error of a delta, which ``compute_delta`` subtracts.
     """
 
     losses: Array

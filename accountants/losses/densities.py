@@ -68,12 +68,12 @@ class ExpTerm:
     """Normal or exponential term of a density, or of the masses of a lattice (equally spaced
     points).
 
-    At a point y of the interval [low, high], the term is exp(log_max + slope (y - anchor) -
-    curvature (y - anchor)^2 / 2). Outside the interval, it is 0.
+    At a point y of the interval [low, high], the term is exp(max_log_term + slope (y - argmax) -
+    curvature (y - argmax)^2 / 2). Outside the interval, it is 0.
 
     - ``low``, ``high``: ends of the interval.
-    - ``anchor``: point of the interval at which the term is largest.
-    - ``max_log_term``: logarithm of the term at the anchor.
+    - ``argmax``: point of the interval at which the term is largest.
+    - ``max_log_term``: logarithm of the term at ``argmax``.
     - ``normal_mean_or_exp_rate``: mean of a normal term (``curvature`` > 0), or rate of an
       exponential term (``curvature`` = 0). The property ``slope`` is computed from it.
     - ``curvature``: 1 / variance of a normal term; 0 for an exponential term.

@@ -53,7 +53,7 @@ class DistinguishingEvent(NamedTuple):
     """Distinguishing event for two distributions P and Q of a number: an interval, or a single
     number.
 
-    - ``low``, ``high``: ends of the interval, which are equal for a single number.
+    - ``lower_end``, ``upper_end``: ends of the interval, which are equal for a single number.
     - ``log_p``, ``log_q``: logarithms of the probabilities of the event under P and Q.
     - ``max_log_ratio``: lower bound on the largest ln P(A)/Q(A) of any event A
       (``bound_log_ratio``); this event attains it up to rounding, if any event does.

@@ -386,7 +386,7 @@ class IntegrationCells:
 
     - ``masses``: mass of each density in each cell, (densities, cells).
     - ``interval_index``: for each cell, the index of the given interval that contains it, (cells,).
-    - ``low``, ``high``: ends of the cells, (cells,).
+    - ``starts``, ``ends``: ends of the cells, (cells,).
     - ``lost_mass``: estimate of the mass of each density in the cells that ``integrate_cells``
       omits because it cannot compute their mass precisely, (densities,).
     """

@@ -45,12 +45,13 @@ class ItemMarks:
     have the item in their history. There are M items, and v codes or positions that may belong to a
     mark. Marks are learned twice, from two halves of the messages with known histories.
 
-    codes: the codes that may belong to a mark, if messages are lists of integers (v,); else empty
+    mark_codes: the codes that may belong to a mark, if messages are lists of integers (v,); else
+        empty
     positions: the positions that may belong to a mark, if messages are arrays (v,); None for lists
     values_without_mark: value at each of these positions in a message without a mark there (v,)
-    weights_by_half: two arrays (v, M), one from each half of the messages: the weight of a code or
-        position in the mark of an item, 0 if it does not belong to the mark; the weights of an item
-        add up to 1
+    weights_by_message_half: two arrays (v, M), one from each half of the messages: the weight of a
+        code or position in the mark of an item, 0 if it does not belong to the mark; the weights of
+        an item add up to 1
     signatures: row i is the message of a device whose only item is i (M, d); None if messages are
         not MinHash signatures. Each value of a MinHash signature equals the value at this position
         in the message of one of the user's items alone.
@@ -180,7 +181,7 @@ class ItemFeatures:
     vectors_by_item: vectors of k numbers per item, as arrays (n, M, k): the numbers that a message
         holds about the item, and their products with the item's part of the broadcast model
     features_by_item: single numbers per item, such as a rank or a length, as arrays (n, M)
-    itemless_numbers: numbers that belong to no item, as arrays (n, d) of d numbers per message
+    non_item_numbers: numbers that belong to no item, as arrays (n, d) of d numbers per message
     item_mark_parts: message parts from which ``ItemMarks`` learns what reveals an item, as pairs:
         True and lists of L codes (integers that may stand for items) per message (n, L), or False
         and arrays of d numbers per message (n, d)

@@ -156,8 +156,8 @@ class Calibration(NamedTuple):
     A log-likelihood ratio r becomes ratio_factor r / (1 + saturation |r|).
 
     ratio_factor: factor of all log-likelihood ratios
-    activity_factor: factor of the term that each user's activity (general tendency to interact)
-        adds to the log-odds of all items
+    activity_log_odds_factor: factor of the term that each user's activity (general tendency to
+        interact) adds to the log-odds of all items
     saturation: strength of the limit on large ratios: |r| / (1 + saturation |r|) stays below
         1 / saturation nats; 0 for no limit
     """

@@ -49,7 +49,7 @@ class RowPositions:
     positions: positions of the rows, in standard deviations of the noise (T, M)
     has_common_direction: True if the data show that the common part is not zero, so that the
         directions point the same way
-    is_common_part_larger: True if the common part is longer than a typical own part
+    is_common_part_dominant: True if the common part is longer than a typical own part
     is_sign_known: True if the signs of the directions follow from vectors that users sent; a
         direction fitted to noisy rows alone has an unknown sign
     """

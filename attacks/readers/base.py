@@ -36,7 +36,7 @@ class Evidence:
         estimates them from more than ``log_ratio``
     activity_log_odds: term that each user's activity (general tendency to interact) adds to the
         prior log-odds of all items (n,), if the reader estimates it from more than ``log_ratio``
-    vectors: user vectors (n, F)
+    user_vectors: user vectors (n, F)
     ratings: ratings of the user's items (n, M)
 
     Raises InputError if a field has the wrong number of rows, and ArithmeticError if ``log_ratio``

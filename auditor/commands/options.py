@@ -25,7 +25,7 @@ class OptionWithoutDefault(NamedTuple):
     """A command-line option that a command receives only if the user gives it.
 
     ``value_type``: type of the option's value.
-    ``declaration``: declaration of the option for typer.
+    ``typer_option``: declaration of the option for typer.
     """
 
     value_type: Any

@@ -126,8 +126,8 @@ class CandidateInputs:
       are few, the smallest and the largest input of a domain if these are finite, and pairs of the
       worst-case inputs that the mechanism states.
     - ``is_user_given``: true if the user gave the inputs.
-    - ``is_complete``: true if ``all_inputs`` contains every input of the domain. If no domain is
-      known, a list of inputs counts as the whole domain.
+    - ``has_whole_domain``: true if ``all_inputs`` contains every input of the domain. If no domain
+      is known, a list of inputs counts as the whole domain.
     """
 
     input_strategy: SearchStrategy[Any]

@@ -406,8 +406,8 @@ class GameSetup:
     ``run_description``: description of a run in reports.
     ``run_size_text``: number of users or items of a run, in words.
     ``score_description``: description of the adversary's score in reports.
-    ``max_runs``: largest number of runs per world that ``choose_n_runs`` returns. None stands for
-        ``TRAINING_RUNS``, the limit if a run includes the server's steps.
+    ``max_runs_per_world``: largest number of runs per world that ``choose_n_runs`` returns. None
+        stands for ``TRAINING_RUNS``, the limit if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
     ``is_two_removals_apart``: whether the two worlds are two removals of a user apart. A measured
         bound is then converted to one removal (``RemovalEstimator``). This is needed if a user

@@ -48,7 +48,8 @@ class RoundSimulator:
     ``target``: the system.
     ``canary``: the canary and all other users. Everybody sends in every round.
     ``broadcast``: the server's broadcast of every round, or None.
-    ``directions``: difference of the canary's mean messages between the worlds, by array name.
+    ``world_gap_by_array``: difference of the canary's mean messages between the worlds, by array
+        name.
     ``message_stats``: statistics from which the features of the canary's own messages are computed.
     ``vantages``: adversaries (by what they see) for whom features are returned.
     ``n_rounds``: number of rounds of a run.
@@ -62,7 +63,7 @@ class RoundSimulator:
 
     - the server: statistics of the canary's own messages;
     - behind a shuffler: the sum and the maximum of the projections of all messages on
-      ``directions``;
+      ``world_gap_by_array``;
     - with secure aggregation: the sum of these projections.
 
     The last features of each adversary are the votes of coordinates.

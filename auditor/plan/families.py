@@ -62,8 +62,8 @@ class ComponentFamily:
 
     ``kind``: name of the family on the command line.
     ``package``: name of the package of its members.
-    ``protocols``: names of protocols in the module ``base`` of the package. A plug-in (member that
-        another package adds) must satisfy one of them.
+    ``protocol_names``: names of protocols in the module ``base`` of the package. A plug-in (member
+        that another package adds) must satisfy one of them.
     ``has_settings``: whether the fields of a member are its settings.
     ``has_default``: whether a member can be constructed without settings.
 

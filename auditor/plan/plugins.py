@@ -31,7 +31,7 @@ class Plugin:
     ``kind``: family of the component, such as "attacks".
     ``name``: name of the component in its family.
     ``import_path``: module and class, or package, of the component.
-    ``distribution``, ``version``: name and version of the distribution.
+    ``package_name``, ``version``: name and version of the distribution.
     ``load_error``: reason why the plug-in cannot be imported; empty if none is known.
     """
 

@@ -172,7 +172,8 @@ class TableScore:
     - ``attribute``: attribute to infer.
     - ``attacker``: name of the attacker in the paper.
     - ``attack``: name of the corresponding attack of this project.
-    - ``known_share``: fraction (zeta in the paper) of users whose attribute the adversary knows.
+    - ``known_user_share``: fraction (zeta in the paper) of users whose attribute the adversary
+      knows.
     - ``printed_f1``: F1 in the paper, or None if it is only drawn in a figure.
     """
 
@@ -194,7 +195,7 @@ class AttackedSystem:
     - ``settings``: settings of the training.
     - ``upload_scores``: F1 scores of attacks on the whole upload.
     - ``hit_cutoff``: K of the utility metric Hit@K in the paper.
-    - ``printed_hit_rate``: name of the paper's table or figure with Hit@K, and the value in the
+    - ``place_and_hit_rate``: name of the paper's table or figure with Hit@K, and the value in the
       table; the value is None for a figure.
     - ``component_scores``: F1 scores of attacks on each component of the upload by itself.
     - ``note``: sentences for the row of Hit@K in the result.

@@ -150,7 +150,7 @@ class DaskCluster:
 class RayCluster:
     """Cores of the Ray cluster to which this process is connected, as a ``Cluster``.
 
-    ``ray``: the module ray.
+    ``ray_module``: the module ray.
     ``name``: name of the software that runs the cluster.
     """
 

@@ -61,7 +61,8 @@ class TargetCase:
     """A target (system under audit), and one short training of it that several tests share.
 
     ``target``: the target under test.
-    ``progress``: pairs (finished rounds, total rounds) that the training reported as its progress.
+    ``reported_progress``: pairs (finished rounds, total rounds) that the training reported as its
+        progress.
 
     No test may change the training.
     """

@@ -78,7 +78,7 @@ class SuperProxy:
 
     - ``owner``: class in whose method ``super()`` is called. Attributes are looked up in the base
       classes that follow this class.
-    - ``value``: object on which the method was called.
+    - ``receiver``: object on which the method was called.
     """
 
     owner: type

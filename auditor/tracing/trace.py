@@ -33,8 +33,8 @@ class Trace:
     - ``names``: name of each input; the text of the input if empty.
     - ``is_replayed``: whether each execution path was checked by a call of the callable itself,
       with concrete values of the draws, and not by the tracing interpreter alone.
-    - ``forms``: observed forms of the outputs (types, shapes, signs of zero) of each input; empty
-      if the inputs themselves differ in form.
+    - ``output_forms``: observed forms of the outputs (types, shapes, signs of zero) of each input;
+      empty if the inputs themselves differ in form.
     """
 
     randomizer: SingleOutputRandomizer

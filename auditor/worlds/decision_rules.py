@@ -38,7 +38,8 @@ class DecisionRule:
     The guess depends on the interval that contains a statistic of the output.
 
     statistic: function that maps an output to a number.
-    cuts: increasing ends of the intervals (m,); interval i of m + 1 is [cuts[i-1], cuts[i]).
+    statistic_cuts: increasing ends of the intervals (m,); interval i of m + 1 is [cuts[i-1],
+        cuts[i]).
     guesses: the guess in each interval (m + 1,): FIRST (1), NEITHER (0; the rule abstains) or
         SECOND (-1).
     """
@@ -200,7 +201,7 @@ _TIED = 1e-9
 class CandidateRule(NamedTuple, Generic[Rule]):
     """A candidate rule that guesses between two worlds (inputs), with its expected bound.
 
-    world_a, world_b: indices of the first and of the second world.
+    first_world_index, second_world_index: indices of the first and of the second world.
     expected_bound: predicted lower bound on epsilon.
     rule: the rule, which maps an output to a guess.
     """
@@ -231,11 +232,11 @@ class RatedGuesses(NamedTuple):
 
     The two predictions serve to select a rule, and are not reported.
 
-    cautious_bound: predicted bound, reduced by ``RuleTestPlan.margin`` standard errors, to compare
-        rules on different statistics.
-    bold_bound: predicted bound to compare rules on the same statistic. It is reduced by only 0.3
-        standard errors for the rule of ``find_guesses_by_model``; for other rules it equals
-        ``cautious_epsilon_bound``.
+    cautious_epsilon_bound: predicted bound, reduced by ``RuleTestPlan.margin`` standard errors, to
+        compare rules on different statistics.
+    bold_epsilon_bound: predicted bound to compare rules on the same statistic. It is reduced by
+        only 0.3 standard errors for the rule of ``find_guesses_by_model``; for other rules it
+        equals ``cautious_epsilon_bound``.
     guess_table: the guess in each interval (m,): FIRST (1), NEITHER (0) or SECOND (-1).
     """
 

@@ -79,10 +79,10 @@ class ExclusiveSet:
 
     entry_index: index of the entry of an output that takes these values; None for whole outputs.
     name: name of the entry or output.
-    lower_ends, upper_ends: increasing lower and upper ends of each value (m,). They differ only for
-        floats, for which values within rounding count as one.
-    value_worlds: the world of each value (m,): FIRST (1) or SECOND (-1).
-    world_examples: descriptions of some values of each world, by FIRST and SECOND.
+    value_lower_ends, value_upper_ends: increasing lower and upper ends of each value (m,). They
+        differ only for floats, for which values within rounding count as one.
+    world_by_value: the world of each value (m,): FIRST (1) or SECOND (-1).
+    examples_by_world: descriptions of some values of each world, by FIRST and SECOND.
     """
 
     entry_index: int | None

@@ -85,7 +85,7 @@ class GuessCounts:
     first_world_counts: numbers of right and wrong guesses of the first world.
     second_world_counts: numbers of right and wrong guesses of the second world.
     is_two_sided: whether the rule guesses the second world too.
-    first_probability: probability with which the coin chooses the first world; 1/2 for a fair coin.
+    first_world_prob: probability with which the coin chooses the first world; 1/2 for a fair coin.
     """
 
     n_draws: int
@@ -326,7 +326,8 @@ class ThresholdLimits:
     p_lower: lower limits of P (k,).
     q_upper: upper limits of Q (k,).
     thresholds: thresholds of the events (k,).
-    is_above: whether the event is a score above the threshold (k,); otherwise a score below it.
+    is_score_above: whether the event is a score above the threshold (k,); otherwise a score below
+        it.
     is_p_in_first_world: whether P is the probability in the first world, and Q in the second (k,);
         otherwise the reverse.
     alpha: total error, 1 minus the confidence of all limits together.

@@ -28,7 +28,7 @@ class MeasuredBounds:
     bound: bound that holds at the requested confidence.
     high_confidence_bound: bound from the first measurement, at the higher confidence that is
         required before a measurement may contradict a proof.
-    is_repeated: whether ``bound`` is the smaller bound of two measurements.
+    is_measured_twice: whether ``bound`` is the smaller bound of two measurements.
     """
 
     bound: Bound
@@ -78,7 +78,7 @@ def measure_bounds(
     ...     samples=1000,
     ...     rng=np.random.default_rng(0),
     ... )
-    >>> refutes(measured.bound, claim), measured.is_repeated, measured.bound.samples
+    >>> refutes(measured.bound, claim), measured.is_measured_twice, measured.bound.samples
     (True, True, 4000)
     """
 

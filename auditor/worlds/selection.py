@@ -132,7 +132,8 @@ class SelectedRules(NamedTuple):
     """Two inputs (worlds) and the decision rules that were selected to guess between them.
 
     world_pair: indices of the two worlds.
-    rules: each rule with its share of the bound's error alpha (1 minus the confidence).
+    rules_and_error_shares: each rule with its share of the bound's error alpha (1 minus the
+        confidence).
     outputs_per_world: number of outputs that the selection used from each world of the pair.
     outputs_in_total: number of outputs that the selection used from all worlds.
     output_shape: shape of one output.

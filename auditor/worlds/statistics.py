@@ -158,7 +158,7 @@ class OutcomeIndex:
     values_or_cuts: sorted values of each entry; for floats the cuts between them, so that a
         rounding error does not make another outcome.
     weights: weight of each entry in a key.
-    keys: sorted keys of the outcomes.
+    outcome_keys: sorted keys of the outcomes.
     value_labels: for each outcome, descriptions of the values of its parts.
     entries: indices of the entries of an output that are compared; None for all.
     parts: the parts (one entry, or the entries of one field) that these entries form.

@@ -152,8 +152,8 @@ class SweepPoint:
     name: label with the settings.
     utility: utility; divided by that of the system without noise, if that was trained.
     gain: success of the attack minus that of guessing; None if it was not measured.
-    epsilons: epsilons in the scope of the drawing, by the names "claimed", "proved" (upper bound)
-        and "shown" (lower bound).
+    epsilon_by_kind: epsilons in the scope of the drawing, by the names "claimed", "proved" (upper
+        bound) and "shown" (lower bound).
     user_epsilons: epsilons for a whole user over the training, by the same names.
     is_noiseless: whether the noise of the system is set to zero.
     """
@@ -215,7 +215,7 @@ class Frontier:
     attack: attack whose gain over guessing is drawn, with the adversary's view; empty without an
         attack.
     epsilon_scope: scope of the epsilons.
-    user_scope: scope of a whole user over the training; empty if it equals ``epsilon_scope``.
+    whole_user_scope: scope of a whole user over the training; empty if it equals ``epsilon_scope``.
     points: one point per combination of settings.
     is_relative_to_noiseless: whether utility is divided by that of the system without noise, which
         then is one of the points.

@@ -46,8 +46,8 @@ class Leak:
 
     row: row of the record with the result.
     baseline: value of the metric that a guess without the uploads reaches.
-    low_limit: lower confidence limit of the result at the row's confidence, corrected so that the
-        limits of all results of the system hold together.
+    result_lower_limit: lower confidence limit of the result at the row's confidence, corrected so
+        that the limits of all results of the system hold together.
     n_results: number of results of the system that have a baseline.
     is_small: whether reports do not count the result as a leak, because its advantage over the
         baseline is too small (by default below .05).

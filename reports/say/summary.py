@@ -59,7 +59,8 @@ class Summary:
     leaks: results with at least the advantage over the baseline that counts as a leak
         (``Gate.leak_margin``), the most harmful first.
     small_leaks: results that beat the baseline with a smaller advantage.
-    max_gain_text: clause on the largest advantage over guessing that the attacks do not exclude.
+    max_advantage_text: clause on the largest advantage over guessing that the attacks do not
+        exclude.
 
     A baseline is a guess without the uploads. All comparisons are corrected for the number of
     results.

@@ -39,7 +39,7 @@ class SyntheticTruth:
     attributes: attributes of the users, by name
     preferences: index of the category whose users prefer an item (n_items,), by name of the
         attribute
-    n_choices: number of items that each user chooses (n_users,)
+    n_items_per_user: number of items that each user chooses (n_users,)
     """
 
     popularity: NDArray[np.float64]

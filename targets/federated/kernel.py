@@ -80,7 +80,7 @@ class DeviceTables(NamedTuple):
     ``dense_linear_term``: coefficients of ``dense_params`` in a random linear term that is added
         to the loss to protect privacy (``LocalSettings.linear_term_scales``), of equal shape; empty
         without such a term.
-    ``linear_row_coefficients``: coefficients of ``item_rows`` in this term, of equal shape; empty
+    ``row_linear_term``: coefficients of ``item_rows`` in this term, of equal shape; empty
         without such a term.
     """
 

@@ -187,7 +187,7 @@ class NeighbourUse(IntEnum):
 class TrainingJob:
     """Data, parameters and random streams of the devices that are trained in one call.
 
-    ``shapes``: shape of each component (named array) of the model.
+    ``param_shapes``: shape of each component (named array) of the model.
     ``training``: settings of the local training.
     ``streams``: one random stream per device.
     ``examples``: training examples of the devices.

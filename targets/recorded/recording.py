@@ -290,7 +290,7 @@ class Recording:
     manifest: description of the recording
     rounds: files of each round, in ascending order of the rounds' numbers
     release: file of the model that was published at the end; None if it was not recorded
-    truth: path of the file with the clients' true data; None if the recording has none
+    truth_path: path of the file with the clients' true data; None if the recording has none
     metadata_digest: hexadecimal digest of the paths, sizes and modification times of all files, but
         not of their content
     """

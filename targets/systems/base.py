@@ -161,7 +161,7 @@ class ScopedClaim:
     unstated_quantity: name of a quantity that the comparison needs and the paper does not state,
         such as a budget; "" if there is none. If not empty, a bound above the claim does not refute
         the paper.
-    epsilon_curve: function from delta to epsilon, if the claim is a formula; None otherwise.
+    epsilon_by_delta: function from delta to epsilon, if the claim is a formula; None otherwise.
     """
 
     claim: Claim
@@ -288,7 +288,8 @@ class SystemOrigin:
     send_rate: probability that a user sends in a round, drawn anew in every round.
     assumption: a sentence that states an assumption about the messages which no source confirms.
     caveat: a sentence that explains why the failure of an attack on these messages proves nothing.
-    n_dropped: number of messages that were left out because some of their values are not finite.
+    n_nonfinite_messages: number of messages that were left out because some of their values are not
+        finite.
     """
 
     is_external: bool = False

@@ -407,8 +407,9 @@ class MessagePacker:
     get_kind: function of an array's name that returns what its numbers mean, such as a model or a
         change of the model
     broadcast: the model that the devices received; None if they received nothing
-    has_message: one flag per added device: whether it sent a message. A device without a message
-        gets a row that leaves the model unchanged: the broadcast model, or zeros for a change
+    has_message_by_device: one flag per added device: whether it sent a message. A device without a
+        message gets a row that leaves the model unchanged: the broadcast model, or zeros for a
+        change
 
     All messages have equal names and shapes. A table is stored as its changed rows only if at most
     half of its rows changed. A row of a model has changed if it differs from the ``broadcast``, and

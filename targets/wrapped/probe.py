@@ -44,7 +44,8 @@ class ProbeResult:
     kinds: meaning of the numbers of each array of a message (a model, a change of the model, ...),
         by the array's name
     part_types: type of each array and container of a message, by name, in order
-    allows_any_items: whether the client also works with a larger catalogue than that of the data
+    can_enlarge_catalogue: whether the client also works with a larger catalogue than that of the
+        data
     notes: sentences on the trial calls, which the audit prints
     upload_bytes: size of a message in bytes
     message_repeater: function that calls the client for several devices with equal histories, and

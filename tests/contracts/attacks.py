@@ -217,7 +217,7 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
             one,
             broadcast=one.broadcast and {k: mixed(v) for k, v in one.broadcast.items()},
             aggregate=one.aggregate and {k: mixed(v) for k, v in one.aggregate.items()},
-            sum_senders=None
+            senders_in_sum=None
             if one.senders_in_sum is None
             else np.sort(rng.permutation(n)[: len(one.senders_in_sum)]),
             cleartext=None,

@@ -82,7 +82,7 @@ class Estimator(ABC):
 
     A subclass defines these members:
 
-    - ``observe``: draws outputs and counts events;
+    - ``estimate``: draws outputs and counts events;
     - ``predict_bound``: computes the bound that expected counts imply;
     - ``reference``: citation of the theorem that proves the bound;
     - ``source``: description of the method, for reports.

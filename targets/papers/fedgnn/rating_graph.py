@@ -31,7 +31,7 @@ class UserGradients:
 
     The parameters are the item table, the layer and the users' own embeddings. Shapes are for m
     items and dimension d. If user i rated item j, row j of the user's gradient of the item table is
-    ``item_weights[i, j] * hidden_vectors[i] + offset_vectors[i]``; other rows are 0.
+    ``item_weights[i, j] * hidden_vectors[i] + item_row_offsets[i]``; other rows are 0.
 
     ``is_rated``: whether a user rated an item, (n, m).
     ``item_weights``: factor of ``hidden_vectors`` in an item's row, (n, m).

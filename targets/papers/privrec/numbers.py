@@ -113,14 +113,14 @@ class PrintedEpsilon:
         return math.floor(epsilon * 1e4) / 1e4
 
     @property
-    def lower_bound(self) -> float:
+    def lower(self) -> float:
         """Lower bound on the true epsilon for this object's settings, which two neighbouring data
         sets attain.
         """
         return compute_lower_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
-    def upper_bound(self) -> float:
+    def upper(self) -> float:
         """Proved upper bound on the true epsilon of ``clients``, ``n_users`` and ``delta``."""
         return compute_upper_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
@@ -250,7 +250,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
     """
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _DATA_SIZES:
-            yield cell.printed, cell.upper_bound, asdict(cell)
+            yield cell.printed, cell.upper, asdict(cell)
 
 
 def compare_authors_epsilons() -> Iterator[ClaimedAndComputed]:
@@ -377,7 +377,7 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     largest epsilon that the paper prints, and in the second from the proved upper bound.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
-    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper_bound)):
+    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
         best = statements.compute_guess_probability(epsilon, cell.delta)
         yield 0.5, best, {"said": said, "epsilon": epsilon}
 

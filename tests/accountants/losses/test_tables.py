@@ -41,12 +41,12 @@ def _make_cells(law: Any, seed: int = 0) -> Any:
 def test_every_cell_has_its_mass(name: str) -> None:
     law = DISTS[name]
     cells = _make_cells(law)
-    known = law.cdf(cells.high) - law.cdf(cells.low)
+    known = law.cdf(cells.ends) - law.cdf(cells.starts)
     seen = known > 1e-3  # where the difference of two numbers near 1 still has digits
     np.testing.assert_allclose(cells.masses[0, seen], known[seen], rtol=100 * MAX_QUADRATURE_ERROR)
     assert cells.masses.sum() == pytest.approx(1.0, abs=2 * cells.lost_mass[0] + 1e-9)
     assert cells.lost_mass[0] < 1e-6
-    assert (cells.low[1:] != cells.low[:-1]).all()
+    assert (cells.starts[1:] != cells.starts[:-1]).all()
 
 
 def test_cells_are_disjoint_and_inside_their_interval() -> None:

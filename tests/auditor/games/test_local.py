@@ -187,7 +187,7 @@ def test_the_search_finds_the_most_informative_broadcast() -> None:
     assert steered is not None
     assert unsteered.broadcast_text == ""
     assert "malicious" in steered.broadcast_text
-    assert steered.n_tried_pairs > unsteered.n_tried_pairs + 2 * local.N_SEARCH_STEPS
+    assert steered.n_tried_pairs > unsteered.n_tried_pairs + 2 * local.N_BROADCAST_SEARCH_STEPS
     lengths = []
     for found in (unsteered, steered):
         read = reading.learn_message_stats(system, found.canary.histories, found.broadcast, rng, 64)

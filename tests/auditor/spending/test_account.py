@@ -363,8 +363,8 @@ def test_findings_state_their_meaning_first_and_the_source_once(base: Account) -
     text, *_ = " ".join(" ".join(lines).split()).partition("Proved upper bound: epsilon ≤")
     assert text.endswith(
         "an adversary can guess a bit right up to 85.2% of the time, if the adversary does not "
-        "learn who was sampled. By calculation, an adversary who sees the most revealing output "
-        "guesses which of two inputs produced it, and is right at least 85.2% of the time. "
+        "learn who was sampled. By calculation, an adversary guesses from the most revealing "
+        "output which of two inputs produced it, and is right at least 85.2% of the time. "
     )
     assert sum("Source:" in line for line in lines) == 1
     for number in ("≤ 1.75298 ", "≥ 1.75296 ", "≤ 0.254055 ", "up to twice "):

@@ -179,7 +179,7 @@ def test_a_wrong_number_of_trainings_is_refused(seeds):
 
 def test_the_table_has_a_row_per_value_and_settings_as_columns(finished_sweep):
     swept, _ = finished_sweep
-    table = swept._table()
+    table = swept._make_table()
     assert table.num_rows == len(swept.rows)
     assert set(table.column("epsilon").to_pylist()) >= {"1", "4", ""}
 

@@ -128,7 +128,7 @@ def test_a_nearly_fair_coin_has_the_bound_of_a_fair_one(
     fair = GuessCounts(
         n_draws=1_200, first_world_counts=first, second_world_counts=second, is_two_sided=True
     )
-    near = replace(fair, first_probability=0.5 - 1e-12).bound_epsilon(delta=delta, alpha=ALPHA)
+    near = replace(fair, first_world_prob=0.5 - 1e-12).bound_epsilon(delta=delta, alpha=ALPHA)
     assert near == pytest.approx(fair.bound_epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
 
 
@@ -136,7 +136,7 @@ def test_sums_over_millions_of_guesses_are_accurate() -> None:
     right, wrong = 10**6, 10**5
     counts = {"first_world_counts": (right, wrong), "second_world_counts": (right, wrong)}
     fair = GuessCounts(n_draws=8 * 10**6, **counts, is_two_sided=True)
-    near = replace(fair, first_probability=0.5 - 1e-12)
+    near = replace(fair, first_world_prob=0.5 - 1e-12)
     for delta in (0.0, 1e-5):
         exact = fair.bound_epsilon(delta=delta, alpha=1e-6)
         assert near.bound_epsilon(delta=delta, alpha=1e-6) == pytest.approx(exact, abs=1e-6)

@@ -196,7 +196,7 @@ def test_attacks_that_could_not_run_are_counted(record: Record) -> None:
     glance = assess(record, claimed, row, second, skipped=skipped)
     assert glance.attack_result == (
         "no attack is shown to beat guessing (2 results; 1 attack could not run; "
-        f"{glance.max_gain_text})"
+        f"{glance.max_advantage_text})"
     )
 
 

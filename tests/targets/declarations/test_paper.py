@@ -254,10 +254,10 @@ def test_declared_attacks_are_measured_again(paper: Callable[..., Paper]) -> Non
     """Attackers, metrics and cutoff are those declared."""
     parts = tables.iter_attack_parts(paper(printed=ATTACKS))
     one, two = (part.compute_rows.args[0] for part in parts)
-    assert (one.hit_cutoff, one.printed_hit_rate, one.component_scores) == (5, ("Table 8", 0.1), [])
-    assert two.printed_hit_rate == ("Figure 7", None)
+    assert (one.hit_cutoff, one.component_scores) == (5, [])
+    assert [x.place_and_hit_rate for x in (one, two)] == [("Table 8", 0.1), ("Figure 7", None)]
     (cell,), (drawn,) = two.upload_scores, two.component_scores
-    assert (cell.table_name, cell.attack, cell.known_share, cell.printed_f1) == (
+    assert (cell.table_name, cell.attack, cell.known_user_share, cell.printed_f1) == (
         "Table 9",
         "attribute-tree",
         0.5,

@@ -65,7 +65,7 @@ CASES: list[tuple[Callable[[], object], str]] = [  # (call, expected words of th
     (lambda: GdDr(epsilon=1e4), "epsilon=10000.0 for rounds=10"),
     (lambda: Privrec(batch=50), "batch=50"),
     (lambda: FmfLdp(regularization=1e4).design_pairs(), "smaller regularization"),
-    (lambda: FmfLdp().make_malicious_items(1), "at least"),
+    (lambda: FmfLdp().make_malicious_items(1), "half of n_items"),
     (run(FmfVfl(split="category"), GENRES), "Give parties=3"),
     (run(FmfVfl(split="category", parties=3), PLAIN), "Expected items with genres"),
     (run(local_systems.LflPretrained(bound=4.0), make_data(12, 30)), "Expected ratings in"),

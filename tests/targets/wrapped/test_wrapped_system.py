@@ -155,7 +155,7 @@ def test_dropouts_send_nothing_and_the_server_knows() -> None:
         for one in seen.rounds:
             shown = one.cleartext.components[PRESENCE_ARRAY].to_dense(np.arange(DATA.n_users))[:, 0]
             assert np.flatnonzero(shown).tolist() == there.tolist()
-            senders = one.sum_senders if one.uploads is None else one.uploads.users
+            senders = one.senders_in_sum if one.uploads is None else one.uploads.users
             assert senders.tolist() == there.tolist()
     with pytest.raises(InputError, match="got None"):
         train(replace(system, drops_out=False))

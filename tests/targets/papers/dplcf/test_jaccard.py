@@ -41,7 +41,7 @@ def test_the_printed_inverse_does_not_invert() -> None:
 @given(st.integers(0, 2**32 - 1), st.sampled_from([DplcfSp, DplcfAp]))
 def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, system: type) -> None:
     """Pair by pair from the four counts of equation 5; blocks of rows give the same result."""
-    inverse = system(as_printed=True).misprinted_inverse
+    inverse = system(as_printed=True).misprinted_flip_inverse
     bits = np.random.default_rng(seed).random((30, 4)) < 0.5
     found = _jaccard.find_jaccard_by_inverse(count_bits(bits), 30, inverse)
     part = _jaccard.find_jaccard_by_inverse(count_bits(bits), 30, inverse, slice(1, 3))

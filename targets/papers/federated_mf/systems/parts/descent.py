@@ -211,7 +211,7 @@ class Clipping:
         """
         return 2.0 if min(self.rating_clip_norm, self.user_clip_norm) < math.inf else 1.0
 
-    def project_embeddings(self, rows: Floats) -> Floats:
+    def project(self, rows: Floats) -> Floats:
         """Returns the embeddings, one per row, projected to the bounds ``min_entry`` and
         ``max_squared_norm``.
         """

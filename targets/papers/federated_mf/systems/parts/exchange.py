@@ -48,8 +48,8 @@ class AveragedExchange(party_mf.Exchange):
 
     ``shared_table``: the shared embeddings, "users" or "items".
     ``message_name``: name of the uploaded array with the shared embeddings.
-    ``trains_own_table``: whether local steps also change the party's own table. These steps are
-        multiplied by the party's share of all users or items.
+    ``has_party_table_steps``: whether local steps also change the party's own table. These steps
+        are multiplied by the party's share of all users or items.
     """
 
     shared_table: ClassVar[str]
@@ -98,7 +98,7 @@ class AveragedExchange(party_mf.Exchange):
         The steps are those of the paper's equations 4 and 5. The result has one table of shared
         embeddings per party; the parties' own tables are updated in place. A step on a party's own
         table is multiplied by the party's share of all users or items; without
-        ``trains_own_table``, it is left out. ``number`` is the index of the round.
+        ``has_party_table_steps``, it is left out. ``number`` is the index of the round.
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
@@ -180,7 +180,7 @@ class UserAveraging(AveragedExchange):
                 "per user, in the order of the profiles, or one row for all users."
             )
         users = np.broadcast_to(sent, shape)[request.sender_rows].astype(np.float32)
-        users = mf.make_descent(1).clipping.project_embeddings(users)
+        users = mf.make_descent(1).clipping.project(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return users[block], draw_user_item_vectors(mf, part, own)[1]
@@ -196,8 +196,8 @@ class ItemAveraging(AveragedExchange):
     A message is the table V^(k) of item embeddings of party k, m x p in float32, for m items and p
     factors; user embeddings never leave a party. The last averaged table is published.
 
-    ``trains_own_table``: whether local steps also change the party's own table, which has the user
-        embeddings.
+    ``has_party_table_steps``: whether local steps also change the party's own table, which has the
+        user embeddings.
     ``n_tuning_steps``: number of local steps of a party after the last round; the paper prints
         none.
     ``tuning_rate``: learning rate of the local steps after the last round; the paper prints none.
@@ -413,7 +413,7 @@ class DropoutMechanism(Checked):
     ``omega``: tolerated share of dropouts; a round with at most (1 - omega) n survivors halts.
     ``dropout``: probability with which an honest device drops out before a message.
     ``n_rounds``: number of rounds.
-    ``is_repaired``: whether the devices send replacements of the repaired protocol.
+    ``is_protocol_repaired``: whether the devices send replacements of the repaired protocol.
     ``n_colluding``: number of devices, among the n, that never drop out and reveal their noise.
     ``overstated``: factor by which the server overstates the number of survivors: the announced
         number divided by the true number.

@@ -323,7 +323,7 @@ class StepNoise:
     A noise multiplier is the deviation of the noise, divided by the largest change of the step's
     gradient sum that a change of the data causes. There are three such changes of the data:
 
-    ``multiplier``: noise multiplier for the change of the data that the accounting protects.
+    ``noise_multiplier``: noise multiplier for the change of the data that the accounting protects.
     ``sampled_unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a
         rating, or a user).
     ``row_noise_multiplier``: noise multiplier for replacing the gradient of one row (user) by that

@@ -45,8 +45,8 @@ class Party:
     ``own_embeddings``: embeddings of these users or items, which the party keeps.
     ``rng``: the party's random generator.
     ``member_share``: the party's share of all users (horizontal) or items (vertical).
-    ``step_scale``: factor on the learning rate: one over the mean number of trimmed ratings per
-        user. In the paper this is 1/(m tau), with m items of which a user rated the share tau.
+    ``step_size_factor``: factor on the learning rate: one over the mean number of trimmed ratings
+        per user. In the paper this is 1/(m tau), with m items of which a user rated the share tau.
     """
 
     member_ids: Ints

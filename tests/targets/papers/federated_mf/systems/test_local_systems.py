@@ -189,7 +189,7 @@ def test_survivors_have_the_stated_distribution() -> None:
         there = 0 in crossed.uploads.users
         seen[(len(crossed.uploads.users), len(crossed.cleartext.users)) if there else (0, 0)] += 1
     expected = np.zeros((13, 13))
-    masked, replaced, chance = law.tabulate_survivors()
+    masked, replaced, chance = law.list_survivor_probs()
     expected[masked, replaced] = 3000 * chance
     expected[0, 0] = 3000 * (1 - chance.sum())
     common = expected > 5

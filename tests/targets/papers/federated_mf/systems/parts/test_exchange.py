@@ -55,7 +55,7 @@ def runs(draw: st.DrawFn) -> DropoutMechanism:
         build(n, draw(st.floats(0.05, 0.9)), draw(st.integers(1, 2))),
         # Excludes rounding near the minimum of survivors, where no noise can be removed.
         omega=draw(st.integers(0, 90)) / 100,
-        is_repaired=draw(st.booleans()),
+        is_protocol_repaired=draw(st.booleans()),
         n_colluding=draw(st.integers(0, n - 1)),
         overstated=draw(st.sampled_from([1.0, 2.0])),
     )
