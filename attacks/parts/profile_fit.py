@@ -168,7 +168,7 @@ def _is_exact(view: View) -> bool:
     if place is None:
         return False
     client = view.public.device_code
-    assert client is not None, "checked by can_solve_participation"
+    assert client is not None, "checked by can_infer_participation"
     rng = np.random.default_rng(0)
     met = draw_histories(_TRIED, view.public.n_items, client.n_items_range, rng)
 
@@ -256,7 +256,7 @@ def _iter_rounds(view: View) -> Iterator[int]:
 
 def _emulate(view: View, place: int, profiles: sparse.csr_array, seed: int) -> dict[str, Component]:
     client = view.public.device_code
-    assert client is not None, "checked by can_solve_participation"
+    assert client is not None, "checked by can_infer_participation"
     rng = np.random.default_rng(seed)
     return dict(client(profiles, view.rounds[place].broadcast, rng).components)
 

@@ -30,7 +30,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
 
     There are rows for guessed item sets, entries known with certainty, ratings and user vectors.
     All metrics are means over at most 2,000 users whose messages the attack sees
-    (``Trial.max_users``), drawn uniformly.
+    (``Trial.max_attacked_users``), drawn uniformly.
 
     There are two baselines for item sets:
 

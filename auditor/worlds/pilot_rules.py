@@ -354,9 +354,11 @@ def choose_run_scorer(
     (worlds). Returns the chosen rule and its description.
 
     fit_rule: function that learns a rule from the features of two worlds, such as
-    ``learn_run_scorer``. first, second: features (n, f) of runs in each world. n_single: number of
-    last columns, each of which may be used alone; the fitted rule ignores them. budget: number of
-    draws and error of the later test, from which the lower bound on epsilon by a rule is predicted.
+        ``learn_run_scorer``.
+    first, second: features (n, f) of runs in each world.
+    n_single: number of last columns, each of which may be used alone; the fitted rule ignores them.
+    budget: number of draws and error of the later test, from which the lower bound on epsilon by a
+        rule is predicted.
 
     A single column is chosen if its predicted bound on all runs is clearly larger than that of the
     rule fitted to the first half and evaluated on the second half.

@@ -356,10 +356,11 @@ class OneRunScores(_Scores):
         """Checks the scores and inclusions of the canaries of one training; returns them as an
         object.
 
-        scores: numbers or features, one row per canary, (m, *shape). included: whether the training
-        included each canary, (m,). ids: identifiers of the canaries, (m,), if known. repeats:
-        whether to accept equal scores that ``check_score_repeats`` refuses, because scores of
-        separate canaries would hardly be equal so often.
+        scores: numbers or features, one row per canary, (m, *shape).
+        included: whether the training included each canary, (m,).
+        ids: identifiers of the canaries, (m,), if known.
+        repeats: whether to accept equal scores that ``check_score_repeats`` refuses, because scores
+            of separate canaries would hardly be equal so often.
 
         Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_CANARIES``
         canaries, for missing or repeated identifiers, for a number of included canaries that is

@@ -70,9 +70,9 @@ class ChangedQuantity(StrEnum):
     """The quantity that changed between two audits, in the order of importance for a reader.
 
     VERDICT: verdict on a claim.
-    LOWER_BOUND: lower bound of epsilon.
+    EPSILON_SHOWN: lower bound of epsilon.
     ATTACK: result of an attack.
-    UPPER_BOUND: proved upper bound of epsilon.
+    EPSILON_PROVED: proved upper bound of epsilon.
     CLAIM: claimed epsilon.
     SYSTEM: a system that is in one of the two audits only.
     UTILITY: quality of recommendations.

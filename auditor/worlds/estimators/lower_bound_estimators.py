@@ -121,7 +121,7 @@ class JointBinomial(base.Estimator):
         ``samples``: number of draws per input.
         ``rates``: shares of right and of wrong guesses of each rule, two arrays (k,).
         ``alpha``: error of the bound, 1 minus its confidence. The prediction assigns all of it to
-            one rule, but ``observe`` may divide it between two rules.
+            one rule, but ``estimate`` may divide it between two rules.
         """
         draws = 2 * (samples - selection.plan_selection_size(samples))
         return guesses.predict_best_bound(draws, rates, delta, alpha)

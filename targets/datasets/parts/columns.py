@@ -144,7 +144,7 @@ FILL_VALUE_ADVICE = "Fill it in, or leave the row out."
 class NumberColumn:
     """Expected content of a column of numbers: finite, in [low, high].
 
-    entry_name: name of one number of the column in error messages, such as "rating"
+    label: name of one number of the column in error messages, such as "rating"
     low, high: smallest and largest allowed number
     pattern: pattern that a field of a text file must match in full: ``NUMBER_REGEX``, or for whole
         numbers ``WHOLE_NUMBER_REGEX``, or ``PADDED_NUMBER_REGEX`` (any form of a number, with
@@ -199,7 +199,7 @@ class NumberColumn:
 class AnyColumn:
     """Expected content of a column whose cells have any type.
 
-    entry_name: name of one cell in error messages
+    label: name of one cell in error messages
     """
 
     label: str
@@ -428,7 +428,7 @@ class TimeColumn(NumberColumn):
 
     A time is a number, an ISO 8601 date or time, or a text of the form ``AM_PM_TIME_FORMAT``.
 
-    entry_name: name of one time in error messages
+    label: name of one time in error messages
     high: largest allowed number
     pattern: pattern of a time that is a number
     """

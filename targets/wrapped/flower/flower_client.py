@@ -370,10 +370,9 @@ def encode_value(value: Any) -> NDArray[np.float64]:
     """Converts a value of a Flower record (number, text or list) to an array of numbers.
 
     - A number becomes an array of shape (1,). An integer that a double cannot represent is
-      converted as text.
-    - A text or a list becomes an array of shape (MAX_KEPT_ELEMENTS + 9,), whatever its length: the
-      length, the first ``MAX_METADATA_ELEMENTS`` bytes or numbers, and an 8-byte digest of the
-      others.
+    converted as text. - A text or a list becomes an array of shape (MAX_METADATA_ELEMENTS + 9,),
+    whatever its length: the length, the first ``MAX_METADATA_ELEMENTS`` bytes or numbers, and an
+    8-byte digest of the others.
     """
     values = value if isinstance(value, list) else [value]
     if all(isinstance(v, bool | int | float) and (float(v) == v or v != v) for v in values):
