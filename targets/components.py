@@ -151,8 +151,10 @@ class Component(ABC):
 
     def take(self, clients: Ints) -> Self:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
-        taken = {n: _take_clients(getattr(self, n), clients) for n in self.per_client_fields}
-        return replace(self, **taken)  # type: ignore[type-var]
+        me: Any = self
+        taken = {n: _take_clients(getattr(me, n), clients) for n in me.per_client_fields}
+        made: Self = replace(me, **taken)
+        return made
 
     def drop_rows(self, count: int) -> Component:
         """Returns the messages without the first ``count`` rows of each message.
