@@ -65,9 +65,9 @@ def check_cached_data(interactions: Interactions, name: str) -> None:
     """Raises InputError if the cached data set ``name``, loaded as ``interactions``, is not intact.
 
     The numbers of users, items and interactions must be the published ones, and the data must have
-    the expected SHA-256 digest. The expected digest is the one in this module. For a data set
-    without one, the first call stores the digest of the data next to the data set, and later calls
-    expect it. A data set that is not in the cache is not checked.
+    the expected SHA-256 digest. This module has the expected digests of some data sets. For every
+    other data set, the first call stores the digest of the data next to the data set, and later
+    calls expect this digest. A data set that is not in the cache is not checked.
     """
     if (place := find_cached_data_set(name)) is None:
         return

@@ -25,9 +25,8 @@ def jit_compile(
     fastmath: LLVM flags that permit inexact floating-point optimizations
     options: further options of ``numba.njit``
 
-    A function that is called by compiled functions must have ``cache=False``. Its code is then
-    inlined into its callers, so that a process that loads stored code gets the same last bits as
-    one that compiles.
+    Set ``cache=False`` for a function that compiled functions call. The function is then inlined
+    into its callers, so that stored code computes the same last bits as freshly compiled code.
     """
     chosen: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) or False, **options}
     if not cache:

@@ -55,7 +55,7 @@ LIST_PADDING = -1
 
 
 def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
-    """Raises InputError if messages of lists contain invalid entries.
+    """Raises InputError if list messages contain invalid entries.
 
     kind: kind of the messages, such as item lists
     values: the messages (any shape)
@@ -87,9 +87,9 @@ class Component(ABC):
         streams, or other components (class attribute)
 
     This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
-    ``kind``. A component that wraps another component names it first in ``per_client_fields``, and
-    has its kind, learning rate and shape by default. Arguments ``clients`` are indices among the
-    clients.
+    ``kind``. If a component wraps another component, the first of its ``per_client_fields`` is the
+    wrapped component, whose kind, learning rate and shape it has by default. The argument
+    ``clients`` of a method holds indices of clients.
     """
 
     __slots__ = ()
@@ -280,7 +280,8 @@ class Bits(Component):
 
     entries: sparse array (n clients, M items); a stored entry means a 1, whatever its value
     randomizer: function that randomizes the bits; None if the bits are sent unchanged
-    streams: one random stream per client for ``randomizer``; None if the bits are sent unchanged
+    streams: sources of the random numbers that ``randomizer`` uses, one per client; None if the
+        bits are sent unchanged
 
     Randomized bits are drawn anew at every call, each time with the same result.
     """
@@ -551,7 +552,7 @@ class Randomizer(Protocol):
     def bound_output(self, largest: float) -> float:
         """Returns an upper bound of the absolute values of all randomized entries.
 
-        ``largest`` is an upper bound of the absolute values of inputs, none of which is NaN.
+        ``largest`` is an upper bound of the absolute values of all inputs. No input is NaN.
         """
         ...
 
@@ -651,8 +652,8 @@ class Reports(Component):
         """Estimates each client's matrix of M items by F factors by the mean of its k reports,
         shape (len(clients), M, F).
 
-        A report counts as a matrix that has +B or -B (B is the field ``magnitude``) at the reported
-        coordinate, and zeros elsewhere. ``clients`` are indices.
+        A report counts as a matrix of zeros except for +B or -B at the reported coordinate, where B
+        is ``magnitude``. ``clients`` are indices.
         """
         index, sign = self.coordinates[clients], np.where(self.is_positive[clients], 1.0, -1.0)
         n, k = index.shape
@@ -718,8 +719,10 @@ def _take_clients(part: Any, clients: Ints) -> Any:
 
 
 def _find_entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Returns two indices of every stored entry of ``clients``: into ``clients``, and into all
-    entries.
+    """Returns the client and the index of every stored entry of ``clients``.
+
+    The client is an index into ``clients``, and the entry's index counts the entries of all
+    clients.
     """
     starts, sizes = indptr[clients], np.diff(indptr)[clients]
     rows = np.repeat(np.arange(len(clients)), sizes)

@@ -58,7 +58,7 @@ def iter_blocks(count: int, element_size: int, max_size: int) -> Iterator[slice]
 
     count: number of elements
     element_size: number of values per element
-    max_size: maximum number of values per slice; a slice has at least one element even so
+    max_size: maximum number of values per slice; only a slice of one element may have more
 
     >>> list(iter_blocks(5, 4, max_size=8))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]

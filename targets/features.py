@@ -44,10 +44,9 @@ def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> U
     - median, minimum, maximum and mean rating
     - one-hot gender, occupation and age group, if the data have these attributes
 
-    A user without ratings has zeros except for the attributes. Ages
-    that are whole numbers are put into the table's three groups; other age categories stay as they
-    are. Occupations have one column per category
-    in the data.
+    A user without ratings has zeros except for the attributes. Ages in years are put into the
+    table's three groups; other age categories stay unchanged. Occupations have one column per
+    category in the data.
 
     The paper does not state how features are scaled. A device cannot see other users' data, so no
     feature is standardised over users. Instead, counts n become log(1 + n), ratings are divided by

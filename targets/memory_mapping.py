@@ -42,8 +42,8 @@ class RoundStore:
     mode: mode of memory mapping, as in numpy: "r+" for writable files, "c" for copy-on-write
 
     Files are memory-mapped, so that they read like arrays, and are removed when the last array in
-    them is garbage-collected. Arrays of the broadcast model to which messages refer do not count
-    towards the limit.
+    them is garbage-collected. Messages may contain arrays of the broadcast model, which do not
+    count towards the limit.
     """
 
     def __init__(self, compute: Machine, mode: Literal["r+", "c"] = "r+") -> None:

@@ -1,7 +1,8 @@
 """Compiled loops that clip the entries of messages and add Laplace noise.
 
-The noise is minus the logarithm of a number of the client's random stream, times the scale and a
-random sign. It equals that of ``Streams.draw_laplace`` up to the last two bits of the logarithm.
+The noise of an entry is a random sign times the scale times -log(u). u is uniform in (0, 1) and
+comes from the client's random stream. The noise equals that of ``Streams.draw_laplace`` up to the
+last two bits of the logarithm.
 """
 
 # The loops are written so that compilers vectorize them: they contain no branch, no call and no

@@ -1,11 +1,11 @@
 """Types that declare the allowed values of settings, and the check of settings against them.
 
 Settings are the dataclass fields of systems under audit, local learners and randomizers. The type
-of a field declares its allowed values: ``Count``, ``Positive`` and similar types are
-ranges of numbers, ``bool`` allows true and false, and a ``Literal`` allows its values. The base
-class ``Checked`` raises InputError for all other values. The meaning of a setting is a text in its
-annotation, as in ``Annotated[Count, "users per round"]``, or the sentence of the class's
-docstring that names it.
+of a field declares its allowed values: ``Count``, ``Positive`` and similar types are ranges of
+numbers, ``bool`` allows true and false, and a ``Literal`` allows its values. The base class
+``Checked`` raises InputError for all other values. The meaning of a setting is a text in its
+annotation, as in ``Annotated[Count, "users per round"]``, or the sentence of the class's docstring
+that names it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ class AllowedValues:
         self.description = description or f"among {', '.join(map(str, values))}"
 
     def allows(self, value: Any) -> bool:
-        """Whether ``value`` is in the set, with a type that one of the allowed values has."""
+        """Whether ``value`` is in the set and has the type of an allowed value.
+
+        True, for example, does not pass for an allowed 1.
+        """
         return type(value) in self.types and value in self.values
 
 

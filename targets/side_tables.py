@@ -41,7 +41,7 @@ NULL_TEXTS = frozenset({"", "na", "n/a", "nan", "null"})
 DATE_REGEX = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?"
 )
-# Maximum number of distinct numbers that are categories, and quantiles at which others are cut.
+# Maximum number of distinct numbers of an unbinned column, and quantiles that cut other columns.
 MAX_UNBINNED, QUANTILES = 10, (1 / 3, 2 / 3)
 # Maximum number of categories of an attribute, and minimum mean number of users per category.
 MAX_CLASSES, MIN_CLASS_USERS = 100, 2
@@ -58,7 +58,7 @@ class SideTables:
     """Files with further data on users and items, to be added to interactions.
 
     users, items: paths of CSV, TSV or Parquet files with a column of identifiers; None if not given
-    attributes: names of the user attributes that the result must have; None if none is required
+    attributes: names of the user attributes that the result must have; None requires no attribute
     bins: edges of bins, by name of a column; an empty list leaves the numbers unbinned
     columns: names of the identifier columns of the interactions, by the keys "user" and "item"; the
         side tables may use the same names
@@ -69,14 +69,14 @@ class SideTables:
     at most ten distinct values. Other numbers are cut into named bins; by default, each bin has a
     third of the users. An empty cell, NA, N/A, NaN or null means that the user has no value.
 
-    Items get titles from the column of titles in ``items`` if their identifiers are numbers; if the
-    identifiers are texts, these are the titles. A cell may contain several genres or tags,
-    separated by bars, semicolons or commas. Every other column becomes flags of an item, called
-    "column: category", in addition to the genres.
+    Items whose identifiers are numbers get titles from the column of titles in ``items``.
+    Identifiers that are texts serve as titles themselves. A cell of the genre column may contain
+    several genres or tags, separated by bars, semicolons or commas. Every other column of ``items``
+    becomes flags of items, which are added to the genres under names such as "column: category".
 
     A column of dates, or of too many distinct values for an inference attack, is not an attribute.
     The column is left out, and ``Interactions.notes`` say so. The notes also count the identifiers
-    that do not match. Memory: 4 bytes per cell, and the distinct texts.
+    without a match. Memory: 4 bytes per cell, and the distinct texts.
 
     Raises InputError in these cases:
 
@@ -247,7 +247,8 @@ def _read_file(
 
     what: "user" or "item"
     given: name of the column of identifiers; None for a usual name
-    named: attributes that are asked for; only these are read from a file of very many columns
+    named: names of the requested attributes; if the file has more than ``MAX_COLUMNS`` columns,
+        only these are read
 
     Returns the row of each identifier in ``own`` (-1 if the file does not have it), the other
     columns by name, and notes that count the identifiers without a match. Names of columns omit the

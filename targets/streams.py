@@ -2,8 +2,9 @@
 
 A client's draws depend only on its own 64-bit seed and on their position in its stream. A batch of
 clients therefore draws the same numbers as the clients one by one, in any order and in blocks of
-any size, and a draw can be repeated instead of stored. Word n of a stream is a hash of the seed
-plus n times the golden ratio (SplitMix64: Steele, Lea and Flood, OOPSLA 2014), mixed twice.
+any size, and a draw can be repeated instead of stored. The word at position n (from 0) is the seed
+plus n + 1 times the golden ratio, hashed twice by the finalizer of SplitMix64 (Steele, Lea and
+Flood, OOPSLA 2014).
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ class Streams:
         return Streams(_mix(_mix(self.seeds ^ mark)))
 
     def draw_words(self, count: int, start: int = 0) -> NDArray[np.uint64]:
-        """Returns words of every stream, as random 64-bit integers of shape (n, count).
+        """Returns ``count`` words of every stream: random 64-bit integers of shape (n, count).
 
-        The words are those at the positions ``start`` to ``start + count - 1``.
+        The words have the positions ``start`` to ``start + count - 1`` in their stream.
         """
         with np.errstate(over="ignore"):
             steps = np.arange(start + 1, start + count + 1, dtype=np.uint64) * _GOLDEN
@@ -101,10 +102,10 @@ class Streams:
     def draw_laplace_at(
         self, clients: NDArray[np.integer[Any]], positions: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
-        """Draws Laplace noise of scale 1 at given positions of the streams, without earlier draws.
+        """Draws Laplace noise of scale 1 from single words of the streams.
 
-        clients: indices of streams
-        positions: index of the 64-bit word of each stream that becomes a number, from 0
+        clients: index of the stream that each draw uses
+        positions: position in this stream of the 64-bit word that the draw uses, from 0
 
         Both arrays are broadcast against each other, and the result has their common shape.
         """
@@ -115,8 +116,8 @@ class Streams:
     ) -> NDArray[np.float64]:
         """Draws standard normal noise from single words of the streams.
 
-        clients: indices of streams
-        positions: position of the word in each of these streams, from 0
+        clients: index of the stream that each draw uses
+        positions: position in this stream of the 64-bit word that the draw uses, from 0
 
         Both arrays are broadcast against each other, and the result has their common shape.
         """

@@ -3,7 +3,8 @@
 A vantage is the position of an adversary: server, behind a shuffler, behind secure aggregation,
 another client, or outsider who gets the published model. A ``View`` holds the messages that the
 adversary sees there, as they were sent. A ``Transcript`` holds all messages in their storage format
-(``targets.components``). Attacks may import no other module of ``targets``.
+(``targets.components``). Attacks see a training only through this module: they may not import
+systems, mechanisms, data sets or storage formats.
 """
 
 from __future__ import annotations
@@ -34,9 +35,8 @@ Broadcast = Mapping[str, NDArray[Any]]
 class Uploads:
     """Messages of several clients in one round, linked to their senders.
 
-    users: indices of the senders (n,), which are usually users. They are silos (organisations) if
-        one silo holds several users (``PublicInfo.n_silos``). In a training, they are in ascending
-        order
+    users: indices of the senders (n,), in ascending order in a training. The senders are users, or
+        silos (organisations) if the messages come from silos (``PublicInfo.n_silos``)
     components: the parts of the messages by name, such as "item" for the item table, each for all
         n senders. Names of parts that belong together begin with the same word before a dot, such
         as "user.W1" and "user.b"
@@ -155,9 +155,9 @@ class PublicInfo:
         several users (or of some items); None if every user sends separate messages
     item_features: flags of each item's public features, such as genres (n_items, G); None if there
         are none
-    item_rows: indices of the h rows of each item in item tables (or the h codes of each item in
-        lists of codes), if a public function such as a hash assigns them to items (n_items, h);
-        None if no public function does
+    item_rows: indices of each item's h rows in item tables, or the item's h codes in lists of
+        codes, (n_items, h), as a public function such as a hash assigns them; None without such a
+        function
     popularity: share of users who interacted with each item (n_items,); None if it is not public
     device_code: the code that all devices run; None if an adversary cannot run it
     """
@@ -294,7 +294,7 @@ def _to_views(components: Mapping[str, Component]) -> Mapping[str, Component]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundView:
-    """The messages of one round that an adversary sees; a field is None if the adversary does not.
+    """The messages of one round that an adversary sees; a field is None if it is hidden.
 
     broadcast: the model sent to the clients
     uploads: the messages, linked to their senders
@@ -407,10 +407,12 @@ class View:
         """Returns a view in which row i of every item table is the row of item i.
 
         A system may store items in another order, or in h rows per item. ``public.item_rows``,
-        shape (n_items, h), holds the indices of each item's rows; if it is None, the view does not
-        change. Each round becomes h rounds: the k-th has the k-th row of every item, and the first
-        also has the messages that are lists, such as item lists. An array with too few rows to hold
-        all items stays unchanged.
+        shape (n_items, h), holds the indices of each item's rows. Each round becomes h rounds, and
+        the k-th of these has the k-th row of every item. Messages that are lists, such as item
+        lists, are only in the first of the h rounds.
+
+        An array with too few rows for all items stays unchanged. If ``public.item_rows`` is None,
+        the whole view stays unchanged.
         """
         if (rows := self.public.item_rows) is None:
             return self
@@ -519,9 +521,9 @@ class Transcript:
         rng: generator of the shuffler's permutation, required for the shuffled view
         make_round_view: constructor of the view of a round
 
-        Peers (other clients) see every broadcast, and at the end the release (published model),
-        because clients receive it for their recommendations. The uploads of the last round change
-        only the release. Raises InputError for the shuffled view if ``rng`` is None.
+        Peers (other clients) see every broadcast and, at the end, the published model, which
+        clients receive for their recommendations. Raises InputError for the shuffled view if
+        ``rng`` is None.
         """
         if vantage is Vantage.SERVER:
             views = [
