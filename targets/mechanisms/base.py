@@ -84,7 +84,7 @@ class Domain:
 def format_value(value: Any) -> str:
     """Formats an input or an output of a mechanism as text for reports.
 
-    Mechanisms may give their own text by ``WorstCase.name_input`` and ``WorstCase.name_output``.
+    A mechanism may replace this text by the functions ``WorstCase.name_input`` and ``name_output``.
     """
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
@@ -108,14 +108,15 @@ class WorstCase:
     ``n_copies``: number of copies. All copies can have the worst pair of inputs at once, so that
         their privacy losses add up.
     ``n_groups``: number of groups of equal size into which the copies are divided. Copies in one
-        group have the same pair of inputs. Different groups may have different pairs, or the same
-        pair in exchanged order. The order matters at delta > 0 if the two orders of the pair are
-        not equally distinguishable.
-    ``copy_mechanism``: the mechanism of one copy; None if the mechanism is itself the only copy.
-    ``exhaustive``: whether an exact privacy curve can be computed from the lists alone. This holds
-        if ``outputs`` has all outputs whose probability is positive as a double and, at every
-        epsilon, some ordered pair among ``inputs`` is at least as easy to distinguish as any other
-        pair of inputs of one copy.
+        group have the same pair of inputs. Different groups may have different pairs, or one pair
+        in both orders. The order of a pair matters at delta > 0 if its two orders are not equally
+        distinguishable.
+    ``copy_mechanism``: the simpler mechanism, which each copy uses once; None if the mechanism is
+        itself the only copy.
+    ``exhaustive``: whether ``inputs`` and ``outputs`` determine the exact privacy curve.
+        ``outputs`` must then have every output with a positive probability (as a double). At every
+        epsilon, some ordered pair of ``inputs`` must be at least as easy to distinguish as any pair
+        of inputs of one copy.
     ``name_input``, ``name_output``: functions that describe an input or an output as text, for
         reports.
     """
@@ -189,7 +190,7 @@ class PrivacyCurve(Protocol):
         """Returns the smallest delta at which (epsilon, delta)-DP holds, or a lower bound of it.
 
         The smallest delta is the largest hockey-stick divergence over all ordered pairs of inputs.
-        The result is exact unless the mechanism's class states that it is a lower bound. It never
-        rises with epsilon.
+        The result is exact unless the mechanism's class states that it is a lower bound. A larger
+        epsilon never has a larger delta.
         """
         ...

@@ -45,10 +45,10 @@ class ComponentLaplace(LaplaceNoise):
 
     A user sends all coordinates, and all may depend on the same secret. The epsilon of an upload is
     therefore the sum over its coordinates, ``epsilon`` = sum of size_i eps_i. Two opposite corners
-    of the box [-c, c]^n, for n coordinates, attain this epsilon.
+    of the box [-c, c]^n, for n coordinates in total, attain this epsilon.
 
-    The noise covers every row of an item table. If only touched rows had noise, an untouched row
-    would equal the broadcast and reveal with certainty that it was not touched.
+    The noise covers every row of an item table. If only trained rows had noise, an untrained row
+    would equal the broadcast row, which reveals with certainty that it was not trained.
 
     Inputs and outputs are the concatenated components, shape (*batch, total size).
 

@@ -27,8 +27,8 @@ class Clipped:
     ``mechanism``: the inner mechanism, whose domain is the clipping interval [low, high].
 
     Clipping does not change epsilon: clipped inputs fill exactly the inner domain, so that the
-    worst pair of inputs is that of the inner mechanism. Clipping must come before the noise, and
-    its bounds must not depend on the data. Clipping after the noise does not bound the input.
+    worst pair of inputs stays the same. Clipping must come before the noise, and its bounds must
+    not depend on the data. Clipping after the noise does not bound the input.
 
     "Laplace noise with clipping" (equation 12 of the FedRec paper, by Zhang, Yuan and Yin; FedNews)
     is the mechanism ``Clipped(Product(Laplace(...), d))``. The paper's claimed epsilon is that of
@@ -115,10 +115,11 @@ class Product(bases.Repetition):
     vectors may differ in every entry, each time by the worst pair of one entry: the two inputs with
     the largest privacy loss.
 
-    At delta > 0, the worst pair of vectors may have the worst pair of one entry in some positions,
-    and that pair in exchanged order in the remaining positions. An example for two bits is (0, 1)
-    against (1, 0). With Gaussian noise the mechanism has a privacy curve, whose mu (sensitivity in
-    standard deviations) is sqrt(count) times the mu of one entry.
+    At delta > 0, the worst pair of vectors may have the worst pair of one entry in different orders
+    at different positions. An example for two bits is (0, 1) against (1, 0).
+
+    With Gaussian noise the mechanism has a privacy curve, whose mu (sensitivity in standard
+    deviations) is sqrt(count) times the mu of one entry.
 
     Inputs have shape (*batch, count, *inner domain), outputs (*size, count, *inner output).
     """
@@ -135,10 +136,9 @@ class Product(bases.Repetition):
     def worst_case(self) -> WorstCase | None:
         """Returns inputs and outputs of one entry at which its privacy loss is largest.
 
-        The result is that of the inner mechanism with two fields multiplied by ``count``, the
-        number of entries: ``n_copies``, the number of independent uses of the inner mechanism, and
-        ``n_groups``, the number of groups of uses with the same pair of inputs. Each entry may have
-        a different pair of inputs. None if the privacy loss of one entry is unbounded.
+        The result is that of the inner mechanism, with ``n_copies`` and ``n_groups`` multiplied by
+        ``count``. Each entry is a separate use of the inner mechanism, and may have a different
+        pair of inputs. None if the privacy loss of one entry is unbounded.
         """
         one = bases.Repetition.worst_case(self)
         return None if one is None else replace(one, n_groups=one.n_groups * self.count)
@@ -207,9 +207,9 @@ class Shuffled(bases.SignedUnitMechanism):
     positive reports, an integer from 0 to ``n_users``. A shuffle of binary reports reveals only
     this number.
 
-    The number is also a sufficient statistic for shuffled reports of one random coordinate of a
-    vector (``OneCoordinate``), if all entries of each user's vector are 1 or all are -1: all users
-    draw coordinates from the same distribution.
+    The number of positive reports is also a sufficient statistic for shuffled reports of one random
+    coordinate of a vector (``OneCoordinate``), if the entries of each user's vector are all 1 or
+    all -1. All users then draw coordinates from the same distribution.
 
     This class fixes the entries of the other users. A lower bound of its epsilon is therefore also
     a lower bound for the shuffle with any entries, but an upper bound is not.
@@ -261,8 +261,8 @@ class Shuffled(bases.SignedUnitMechanism):
     def _others_log_prob(self, count: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the log-probability that ``count`` of the other users send a positive report.
 
-        Above a million users, the logarithm of the probability is computed, because differences of
-        log-factorials lose too many digits.
+        Above a million users, the result is the logarithm of the computed probability, because
+        differences of log-factorials lose too many digits.
         """
         others = scipy.stats.binom(self.n_users - 1, expit(-self.epsilon))
         if self.n_users <= _MANY:
@@ -300,9 +300,8 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     ``clip``: clipping norm S.
     ``batch``: number M of clients that send an update in the round.
     ``dimension``: number of entries of an update.
-    ``balance``: balance of the privacy budget between the two values: the fraction h that the
-        release of the share uses. The intended budget is mu^2 = 1/z^2, where mu is the sensitivity
-        in standard deviations.
+    ``balance``: fraction h of the privacy budget that the release of the share uses. The intended
+        budget is mu^2 = 1/z^2, where mu is the sensitivity in standard deviations.
     ``step``: step size alpha3 of the server.
     ``counts_clipped``: whether the share counts updates after clipping, as in the paper's
         algorithm; every update then counts as unclipped.
@@ -323,13 +322,13 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
 
     The paper is wrong in three places:
 
-    * Line 9 of Algorithm 2 adds the noise after the step alpha3, so that a larger step is not
-      accounted for: the multiplier is no longer z once step^2 (1 - h) + h/4 > 1.
+    * Line 9 of Algorithm 2 adds the noise after the step alpha3, but the accounting ignores alpha3:
+      the true multiplier is below z if step^2 (1 - h) + h/4 > 1.
     * The proof's z1 = 1/(z sqrt(1 - h)), z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z, which
       equals the algorithm's z only at z = 1.
-    * Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``):
-      then the share is not informative, and mu = step sqrt(1 - h)/z. The server lowers S whenever
-      the share exceeds its target, so that S falls in every round, at last below zero.
+    * Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``). The
+      share is then not informative, and mu = step sqrt(1 - h)/z. The server lowers S whenever the
+      share exceeds its target, so that S falls in every round, at last below zero.
 
     Adversary: the server adds the noise. Clients see these outputs in its broadcast, while the
     server itself sees every update without noise. Inputs are updates before clipping, (*batch,

@@ -74,9 +74,9 @@ class VectorGaussian(bases.VectorMechanism, NormalNoise):
     ``dimension``: length of the vector.
 
     The output is x min(1, C/|x|) + N(0, sigma^2 I). The sensitivity is 2C if one vector is replaced
-    by another, because two vectors of norm C may be opposite. It is C only if a vector is added or
-    removed, that is, compared with 0. This class uses 2C, so that the sensitivity in standard
-    deviations is mu = 2C/sigma. No epsilon holds at delta 0.
+    by another, because two vectors of norm C may be opposite. The sensitivity is C only if a vector
+    is added or removed, that is, compared with 0. This class uses 2C, so that the sensitivity in
+    standard deviations is mu = 2C/sigma. No epsilon holds at delta 0.
 
     The protected unit is the whole vector: mu does not depend on its length, in contrast to noise
     that is calibrated to one entry. The noise must cover every entry, also entries that are 0
@@ -132,15 +132,15 @@ class RevealedGaussian(Checked):
 
     A data row consists of several values, each of which has its own sums. The input is one of these
     values, a number in [0, 1] in units of the sensitivity. For each sum, the row is drawn with
-    probability q. The sum has noise N(0, z^2), and contains the number only if the row is drawn.
-    The adversary sees all sums, and knows for each sum whether the row is drawn, because the sums
-    of the row's other values, which are of the same size, show this.
+    probability q. The sum has noise N(0, z^2), and contains the input only if the row is drawn. The
+    adversary sees all sums, and knows for each sum whether the row is drawn. The sums of the row's
+    other values, which are of the same size, reveal this.
 
     The adversary adds up the K sums for which the row is drawn. Together they equal one Gaussian
     with the sensitivity mu = sqrt(K)/z in standard deviations. K ~ Binomial(count, q) does not
-    depend on the number. The delta at an epsilon is therefore exactly the mean, over K, of the
-    delta of that Gaussian. Sampling by rows does not amplify privacy for one value in a row of
-    several values. For a row of one value, or for whole rows, see ``SampledGaussian``.
+    depend on the input. The delta at an epsilon is therefore exactly the mean, over K, of the delta
+    of this Gaussian. Sampling by rows does not amplify privacy for one value in a row of several
+    values. For a row of one value, or for whole rows, see ``SampledGaussian``.
 
     An output holds [mark, sum] per sum, shape (count, 2). The mark is N(0, 1), and is below its
     q-quantile if the row is drawn.
@@ -248,12 +248,13 @@ class SampledGaussian(Checked):
     local_steps z^2) if it is absent. Rounds are independent.
 
     With one step per round and ``opposite`` 0, the mechanism is the Poisson-sampled Gaussian, for
-    both an added and a removed unit. The draws of one unit have the same distribution if a fixed
-    number of rows is drawn.
+    both an added and a removed unit. One unit is drawn with the same distribution if each step
+    draws a fixed number of rows.
 
     The method ``delta`` returns a lower bound: sums are grouped in cells, and their privacy losses
-    are rounded to a grid (``bound_delta_curve``). The ratio of the two densities increases with
-    the sum, so that the bound also holds for any system whose shifts are at least as large.
+    are rounded to a grid (``bound_delta_curve``). The ratio of the two densities increases with the
+    sum, so that the bound also holds for every system in which a drawn unit shifts the sum at least
+    as far.
 
     The input is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
     shape (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
@@ -393,26 +394,29 @@ def clip_embedding(embedding: ArrayLike, max_squared_norm: float) -> NDArray[np.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingGaussian(NormalNoise):
-    """Adds Gaussian noise to the gradient of one rating's squared error in embeddings.
+    """Adds Gaussian noise to the gradient of one rating's squared error with respect to embeddings.
 
     ``sigma``: standard deviation of the noise.
     ``bound``: best rating R of the scale, which bounds the ratings and the sensitivity.
     ``user``: embedding vector u of the user, of length p.
     ``item``: embedding vector v of the item, of length p.
-    ``joint``: whether the output is the gradient in u and v together, instead of in v alone.
+    ``joint``: whether the output is the gradient with respect to u and v together, instead of v
+        alone.
 
     The input is one rating x in [0, R] of this user and item, or -1 (any negative number) for no
     rating: neighbouring inputs in the paper of Li et al. differ by one added rating. The output is
-    the gradient of (x - u.v)^2 plus N(0, sigma^2 I): of length p in v, or of length 2p jointly, [in
-    u, in v].
+    the gradient of (x - u.v)^2 plus noise N(0, sigma^2 I). The gradient has length p. If ``joint``
+    is true, it has length 2p: the entries for u, then those for v.
 
-    Embeddings are first projected (``clip_embedding``), so that 0 <= u.v <= R. The norm of the
-    gradient -2u (x - u.v) in v, or -2v (x - u.v) in u, is then at most 2 R^(3/2), and at most 2
-    sqrt(2) R^(3/2) jointly. Orthogonal u and v of norm sqrt(R) attain both bounds at x = R
-    (``create_worst_case``). At given embeddings a rating may also be replaced by another rating.
-    The outputs without noise are then at most 2R |w| apart, with w = u or (u, v). Adding a rating
-    moves the output without noise as far if u and v are orthogonal, so that every pair of inputs
-    has at most the paper's sensitivity.
+    Embeddings are first projected (``clip_embedding``), so that 0 <= u.v <= R. The gradient for v
+    is -2u (x - u.v), and the gradient for u is -2v (x - u.v). The norm of each is then at most 2
+    R^(3/2), and that of both together at most 2 sqrt(2) R^(3/2). Orthogonal u and v of norm sqrt(R)
+    attain both bounds at x = R (``create_worst_case``).
+
+    At given embeddings a rating may also be replaced by another rating. The outputs without noise
+    are then at most 2R |w| apart, with w = u or, if ``joint`` is true, w = (u, v). An added rating
+    moves the output equally far if u and v are orthogonal, so that no pair of inputs exceeds the
+    paper's sensitivity.
 
     ``mu``, the sensitivity in standard deviations, and the privacy curve are those of the given
     embeddings. ``event`` uses the worst embeddings, because embeddings change from step to step.
@@ -452,7 +456,7 @@ class EmbeddingGaussian(NormalNoise):
 
         sigma: standard deviation of the noise.
         bound: best rating R of the scale.
-        joint: whether the output is the gradient in both embeddings together, instead of in the
+        joint: whether the output is the gradient with respect to both embeddings, instead of the
             item's embedding alone.
         """
         root = math.sqrt(bound)
@@ -462,7 +466,7 @@ class EmbeddingGaussian(NormalNoise):
     def sensitivity(self) -> float:
         """Largest norm of the gradient over all clipped embeddings: 2 R^(3/2), for best rating R.
 
-        If the gradient is in user and item embedding together (``joint``): sqrt(2) times as large.
+        If ``joint`` is true, it is sqrt(2) times as large: 2 sqrt(2) R^(3/2).
         """
         return 2.0 * self.bound * math.sqrt(self.bound * (2.0 if self.joint else 1.0))
 
@@ -482,13 +486,11 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of one gradient, for embeddings of length p: (p,), or (2p,) if it is in user and
-        item embedding (``joint``).
-        """
+        """Shape of one gradient, for embeddings of length p: (p,), or (2p,) if ``joint`` is true."""
         return self._factors.shape
 
     def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the gradient before noise; 0 if the rating is absent (negative)."""
+        """Returns the gradient before noise; 0 for negative inputs, which stand for no rating."""
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         error = np.where(value < 0, 0.0, value - u @ v)
         return np.asarray(-2.0 * error[..., None] * self._factors)
@@ -499,7 +501,7 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def _factors(self) -> NDArray[np.float64]:
-        """Vector that multiplies the rating's error: u for the gradient in v, (v, u) jointly."""
+        """Vector that multiplies the rating's error: u or, if ``joint`` is true, (v, u)."""
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         return np.concatenate([v, u]) if self.joint else u
 
@@ -512,8 +514,7 @@ class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
         and ``round_2_variance`` sigma^2 in round 2.
     ``sensitivity``: largest value of the input, a user's gradient along one direction.
 
-    The base class ``TwoRoundNoise`` describes the other fields, the messages and their
-    senders.
+    The base class ``TwoRoundNoise`` describes the other fields, the messages and their senders.
 
     An output is all messages that the server sees in one iteration of LFL-SGDMF. These are the sum
     S of round 1, in which each client adds noise to its gradient, and one message R_i per honest

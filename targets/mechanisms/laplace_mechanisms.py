@@ -91,15 +91,15 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
     ``bound``: largest absolute value of an output, before it is rounded up to the grid.
 
     The sum is rounded to multiples of ``grid_step`` and clamped to [-bound, bound]. Rounding and
-    clamping lose information, so that epsilon is at most (high - low)/scale. Epsilon equals that
-    value if possible outputs lie on both sides of [low, high]. The property ``epsilon`` is exact in
-    all cases.
+    clamping lose information, so that epsilon is at most (high - low)/scale. Epsilon is equal to
+    (high - low)/scale if possible outputs lie on both sides of [low, high]. The property
+    ``epsilon`` is exact in all cases.
 
     The rounded sum is drawn directly from its distribution, by comparing integers. The sum either
-    stays in the grid cell of the entry, or leaves the cell on one side and moves on by a geometric
-    number of cells. The log-probabilities are therefore exactly those of the sampler. To make all
-    numbers integers, the entry is first rounded to 2^-20 of a step, and ``scale`` is rounded up to
-    2^-30 of a step.
+    stays in the grid cell of the entry, or leaves the cell on one side by a geometric number of
+    cells. ``log_prob`` returns exactly the probabilities of these draws. To make all numbers
+    integers, the entry is first rounded to 2^-20 of a step, and ``scale`` is rounded up to 2^-30 of
+    a step.
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
 

@@ -129,8 +129,8 @@ class BitFlip(BitMechanism):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event: symmetric flips if ``p`` + ``q`` = 1 exactly, else
-        asymmetric ones.
+        """Returns the accounting event of symmetric flips if ``p`` + ``q`` = 1 exactly, else of
+        asymmetric flips.
 
         ``p`` and ``q`` are the probabilities that the bits 1 and 0 are reported as 1. Symmetric
         flips are a randomized response on two values.
@@ -329,8 +329,8 @@ class Ternary(bases.NumberMechanism):
 
     ``bound``: bound B of the input; x is in [-B, B].
     ``size``: absolute value r of a report other than 0, at least B.
-    ``share``: share of the reports that are not 0, which is their probability for every x; above
-        B/r, or 0 for the published mechanism.
+    ``share``: 0 for the published mechanism; otherwise the probability that a report is not 0,
+        equal for every x and above B/r.
 
     If ``share`` is 0, the report is +r with probability max(x, 0)/r, -r with probability max(-x,
     0)/r, and otherwise 0. A report other than 0 then proves the sign of x, so that no finite

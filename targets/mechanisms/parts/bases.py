@@ -207,9 +207,9 @@ class Repetition(Checked, ABC):
 
     ``mechanism``: the inner mechanism.
     ``count``: number of applications.
-    ``concrete_classes``: the two classes from which the constructor chooses the class of the
-        instance. The second is a subclass of the first with a privacy curve, for inner mechanisms
-        with Gaussian noise; the first is for all other inner mechanisms (class attribute).
+    ``concrete_classes``: the two classes of instances, between which the constructor chooses (class
+        attribute). The second is a subclass of the first with a privacy curve, for inner mechanisms
+        with Gaussian noise. The first is for all other inner mechanisms.
 
     Outputs have shape (*size, count, *inner output).
     """
@@ -261,8 +261,8 @@ class Repetition(Checked, ABC):
     def worst_case(self) -> WorstCase | None:
         """Returns inputs and outputs of one application that attain its largest privacy loss.
 
-        ``n_copies``, the number of independent uses, is ``count`` times as large as for one
-        application. None if the privacy loss is unbounded.
+        ``n_copies``, the number of independent uses, is ``count`` times that of the inner
+        mechanism. None if the privacy loss is unbounded.
         """
         if (one := self.mechanism.worst_case()) is None:
             return None

@@ -1,4 +1,4 @@
-"""Noise variances in a secure aggregation whose clients replace their noise or drop out."""
+"""Variance of the noise in a secure aggregation of two rounds, with dropouts and replaced noise."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ class TwoRoundNoise(Checked):
     ``n_users``: number n of users.
     ``omega``: largest share of users who may drop out in round 1.
     ``masked``: number m of survivors of round 1, whose masked messages enter the sum S. Their noise
-        is xi_i ~ N(0, zeta1), where zeta1 = 1/((1 - omega) n) is ``round_1_variance``.
-    ``replaced``: number of survivors of round 2, who replace their noise: they send R_i with xi'_i
-        ~ N(0, zeta2), where zeta2 is ``round_2_variance``.
+        is xi_i ~ N(0, zeta1), with zeta1 = 1/((1 - omega) n) (``round_1_variance``).
+    ``replaced``: number of survivors of round 2, who replace their noise: they send R_i, with xi'_i
+        ~ N(0, zeta2) and zeta2 = 1/announced (``round_2_variance``).
     ``colluding``: number of users who survive both rounds and reveal their gradients and noises to
         the server. The remaining h1 = m - colluding survivors of round 1 and h2 = replaced -
         colluding survivors of round 2 are honest.
     ``announced``: number of survivors of round 1 that the server announces to the clients; None
-        means m. Clients compute zeta2 = 1/announced. If the server announces too many, clients add
-        too little noise.
+        means m. If the server announces too many, clients add too little noise.
     ``repaired``: whether clients follow the repaired protocol, see below.
 
-    For the gradient g of one honest user, the server knows h2 messages R_i, and the sum S' of g and
-    of the noises xi_i of h1 users. The distribution of xi_i given R_i has the mean -c R_i with c =
-    zeta1/(zeta1 + zeta2), and the variance zeta1 zeta2/(zeta1 + zeta2), independent of all other
-    messages. The server's best estimate of g is therefore S' + c (sum of R_i). It has the mean g
-    and the smallest possible variance,
+    About the gradient g of one honest user, the server knows h2 messages R_i, and the sum S' of g
+    and of the noises xi_i of h1 users. The distribution of xi_i given R_i has the mean -c R_i with
+    c = zeta1/(zeta1 + zeta2), and the variance zeta1 zeta2/(zeta1 + zeta2), independent of all
+    other messages. The server's best estimate of g is therefore S' + c (sum of R_i). It has the
+    mean g and the smallest possible variance,
 
         v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1.
 
@@ -120,10 +119,8 @@ class TwoRoundNoise(Checked):
     def round_2_weight(self) -> float:
         """Weight c of the messages of round 2 in the server's best estimate of a gradient.
 
-        The estimate is S + c (sum of R_i).
-
-        S is the sum of noisy gradients that the server sees in round 1. R_i are the messages of
-        round 2, which replace noise.
+        The estimate is S + c (sum of R_i). S is the sum of noisy gradients in round 1, and R_i are
+        the messages of round 2, which replace noise.
         """
         first, second = self.round_1_variance, self.round_2_variance
         return 1.0 if self.repaired else first / (first + second)
@@ -163,9 +160,9 @@ def min_variance(
         who did not drop out), divided by the true number; 1 for an honest server
     repaired: whether clients follow the repaired protocol
 
-    ``TwoRoundNoise`` describes the protocol with n users, of whom m survive round 1, and the
-    variance v (``TwoRoundNoise.variance``), in units of sigma^2, for the scale sigma of the noise.
-    The result is 0 if colluding users leave no noise.
+    The variance v is ``TwoRoundNoise.variance``, in units of sigma^2, for the scale sigma of the
+    noise. The protocol of ``TwoRoundNoise`` has n users, of whom m survive round 1. The result is 0
+    if colluding users leave no noise.
 
     The variance is smallest if m = (1 - omega) n users survive round 1, and nobody drops out of
     round 2. It is then
