@@ -46,9 +46,9 @@ class Clients:
     ``interactions``: interactions of the devices' users, one row per device.
     ``features``: features of each device's user, shape (n, d1), from Table I of the FedRec paper.
     ``streams``: one random stream per device, new in every round.
-    ``linear_term_streams``: one random stream per device, equal in every round, for the
-        coefficients of the linear term that is added to the loss (objective perturbation). None
-        means that ``streams`` are used.
+    ``linear_term_streams``: one random stream per device, equal in every round. From it the device
+        draws the coefficients of the linear term that is added to the loss (objective
+        perturbation). None means that ``streams`` are used.
     ``user_embeddings``: each device's own array "user.E" of the model, shape (n, d, d1), if it
         never leaves the device; None if the server broadcasts "user.E".
     """
@@ -164,9 +164,9 @@ class Learner(Protocol):
     def init_user_vectors(self, streams: Streams) -> NDArray[np.float32]:
         """Draws the initial private user vector of each of n devices, shape (n, d, 1).
 
-        The result is for systems whose user vectors never leave the device. There, a device uses
-        its vector in place of the broadcast matrix "user.E" (E), and the number 1 in place of the
-        user's features x, so that E x is the vector.
+        The result is for systems whose user vectors never leave the device. A device then uses its
+        vector in place of the broadcast matrix "user.E" (E), and the number 1 in place of the
+        user's features x, so that the product E x is the vector.
         """
         ...
 
@@ -180,8 +180,9 @@ class Learner(Protocol):
         stored; the remaining rows are those of the broadcast table (``SparseRows``) or, if
         ``local.epoch_noise`` has noise for the items, those of a noisy table (``OverlaidTables``).
         A device's result depends only on its own row of ``clients`` and on the broadcast. A device
-        without interactions returns the broadcast, and its ``user_embeddings`` as "user.E" if it
-        has one.
+        without interactions returns the broadcast model, with the noise between epochs if there is
+        any. If the device has its own "user.E" (``user_embeddings``), this array takes the place of
+        the broadcast one.
         """
         ...
 
@@ -236,9 +237,9 @@ class Protection(Protocol):
     def tuned_values(self) -> Mapping[str, Any]:
         """Values of system settings, by name, with which the protected model recommends well.
 
-        They replace the values of the same settings in ``Learner.tuned_values``. By default the
-        only one is ``private_user``: false, if the protection perturbs users' features, because a
-        model whose user vectors stay on the device does not use features.
+        They replace the values of the same settings in ``Learner.tuned_values``. By default there
+        are none. A protection that perturbs users' features sets ``private_user`` to false, because
+        a model whose user vectors stay on the device does not use features.
         """
         return {} if self.get_event_per_attribute() is None else {"private_user": False}
 
@@ -301,7 +302,8 @@ class Protection(Protocol):
         return math.inf
 
     def get_row_change_probability(self, n_items: int) -> float:
-        """Returns the probability that the protection changes an item row that training did not.
+        """Returns the probability that the protection changes an item row that training left
+        unchanged.
 
         ``n_items`` is the number of items in the catalogue.
         """

@@ -182,9 +182,9 @@ class ComposedSystem(System):
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the authors' claims, each with a scope in which an audit compares it with bounds.
 
-        A scope is what a claim protects, against whom, and how long. A claim occurs once for its
-        own scope, which covers one round, and again for each wider scope in which a reader might
-        assume that the claim holds.
+        A scope states the protected data, the adversary and the period. A claim occurs once for its
+        own scope, which covers one round, and again for each wider scope to which a reader might
+        apply it.
         """
         claims = []
         for promise in self.protection.make_claims(self.group_names):
@@ -211,8 +211,8 @@ class ComposedSystem(System):
     def _widen_scopes(
         self, promise: RoundClaim, population: Population
     ) -> Iterator[tuple[Scope, float, str]]:
-        """Yields the wider scopes in which a reader may assume that a claim holds, each with delta
-        and an explanation.
+        """Yields the wider scopes to which a reader might apply a claim, each with delta and an
+        explanation.
         """
         counts = self.count_entries(population)
         total, whole_round = sum(counts.values()), (Vantage.SERVER, Horizon.ROUND)
@@ -257,14 +257,17 @@ class ComposedSystem(System):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomizer between the protected data of ``scope`` and the server's view.
 
-        For one entry, the randomizer is that of the group of arrays with the largest epsilon. For a
-        user, it covers all entries. If uploads have no noise, the randomizer for an interaction is
-        that of an item's row (``get_row_mechanism``). The result is None if no randomizer covers
-        all neighbouring inputs.
+        The result depends on the protected data:
+
+        - One entry: the randomizer of an entry in the group of arrays with the largest epsilon.
+        - A user or a report: the randomizer of all entries of an upload.
+        - A user, a report, or the presence of an interaction, if uploads have no noise: the
+          randomizer of an item's row (``get_row_mechanism``).
+        - All other data and views, such as the presence of a user: None.
 
         For a training, the randomizer is repeated in every round. If only a share of users takes
-        part in a round, this is exact only at delta 0: a user may be drawn for all rounds, but is
-        often drawn for fewer.
+        part in a round, the repetition is exact only at delta 0: a user may be drawn for all
+        rounds, but is often drawn for fewer.
         """
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
             return None
@@ -283,11 +286,11 @@ class ComposedSystem(System):
     def get_row_mechanism(self, population: Population) -> Mechanism | None:
         """Returns the randomizer of one bit: whether the uploaded row of an item is changed.
 
-        A row is changed if it differs from the broadcast row. The row is always changed if the user
-        has the item. Otherwise it is changed if the item is drawn as a negative, or if the
-        protection changes it. The neighbouring inputs are a user whose only item is this one, and a
-        user whose only item is another one. The result is None if noise covers all rows, or if all
-        other items are negatives.
+        A row is changed if it differs from the broadcast row. If the user has the item, its row is
+        always changed. If not, the row is changed if the item is drawn as a negative, or if the
+        protection changes the row. The neighbouring inputs are a user whose only item is this item,
+        and a user whose only item is another item. The result is None if noise covers all rows, or
+        if all other items are negatives.
         """
         if any(self.protection.get_entry_randomizer(g) is not None for g in self.group_names):
             return None
@@ -300,10 +303,10 @@ class ComposedSystem(System):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the data in ``scope``: of one entry or a whole upload.
 
-        In a training, the event occurs once per round. Sampling of users does not amplify privacy:
-        a user may be drawn for every round, and the server knows the users of a round. The event is
-        ``NonPrivateDpEvent`` if uploads have no noise, or if the scope protects whether a user
-        takes part.
+        For a training, the event is composed once per round. Sampling of users does not amplify
+        privacy: a user may be drawn for every round, and the server knows the users of a round. The
+        result is ``NonPrivateDpEvent`` if uploads have no noise, or if the scope protects whether a
+        user takes part.
         """
         protection = self.protection
         whole = protection.get_event_per_attribute() if scope.unit is Unit.ATTRIBUTE else None

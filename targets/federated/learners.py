@@ -32,8 +32,8 @@ _BLOCK = 1 << 24  # numbers in memory per block of scores
 def _make_tuned_values(
     *, server_rate: float, rounds: int, epochs: int, learning_rate: float, **learner: float
 ) -> Mapping[str, Any]:
-    """Returns the settings of a ``ComposedSystem``, and of its learner, with which the model
-    recommends well.
+    """Returns settings of a ``ComposedSystem`` and of its learner with which the model recommends
+    well.
     """
     return MappingProxyType(
         {
@@ -59,8 +59,8 @@ class _EmbeddingLearner(Checked):
     The FedRec paper (Zhang, Yuan and Yin) has ``init_scale`` 1 (section 5.4). With this value and
     the paper's learning rate of 0.001, the logits of the GCN are about 3,000 on MovieLens 100K, and
     its parameters are not finite after one round. At the learning rate 0.001 / 32, which
-    corresponds to a mean as the loss, the GCN learns nothing. With the default ``init_scale`` of
-    0.1 the GCN learns.
+    corresponds to the mean loss of a minibatch instead of the sum, the GCN learns nothing. With the
+    default ``init_scale`` of 0.1 the GCN learns.
 
     The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)), where (+)
     concatenates the embeddings u of the user and z_v of the item. The loss of a minibatch is the

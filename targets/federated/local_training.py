@@ -57,13 +57,12 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     """Draws each device's training examples: its own items, and ``negatives`` negatives per own
     item.
 
-    An own item is one that the device's user interacted with; the negatives are drawn from all
-    other items.
+    An own item is an item that the device's user interacted with. Negatives are drawn from all
+    other items, without replacement; each device draws from its own stream in ``streams``. If there
+    are too few other items, all of them are negatives.
 
-    Negatives are drawn without replacement; each device draws from its own stream in ``streams``.
-    If there are too few other items, all of them are negatives (the FedRec paper downsamples them,
-    section 2). Time is proportional to devices times items. Memory is the result and ``_BLOCK``
-    numbers of 8 bytes.
+    Time is proportional to devices times items. Memory is the result and ``_BLOCK`` numbers of 8
+    bytes. Source: section 2 of the FedRec paper, which downsamples the negatives.
     """
     table, n_items = interactions.ratings, interactions.n_items
     streams = streams.derive(_NEGATIVES)
@@ -266,11 +265,12 @@ def train_devices(
     has_mlp: whether an MLP scores items, instead of a dot product
     has_squared_loss: whether the loss is the squared error, instead of the cross-entropy
 
-    A device trains the item rows of its examples, and all arrays of the model except the item
-    table. Memory: the result (twice if the loss has a random linear term, three times with Adam and
-    noise between epochs), and the arrays of one block of devices. Between epochs,
-    ``local.epoch_noise`` is applied to all parameters and trained rows. The noise of untrained rows
-    is drawn again whenever they are read.
+    A device trains the item rows of its examples, and all other arrays of the model. Between
+    epochs, ``local.epoch_noise`` is applied to these arrays and rows. The noise of untrained item
+    rows is not stored: reading a component of the result draws it, with the same values each time.
+
+    Memory: the result, and the arrays of one block of devices. A random linear term in the loss
+    adds up to the size of the result, and noise between epochs adds twice this size.
     """
     work = _make_job(model, clients, local, int(neighbours), has_mlp, has_squared_loss)
     if local.epoch_noise:

@@ -3,8 +3,8 @@
 
 BLAS computes the matrix products with item rows in the MLP's first layer (in one thread, see
 ``local_training``). The layers of a device are views of one vector. In this vector, the MLP's first
-weights are two separate halves, for the user's and for the item's embedding; the latter is
-transposed. This layout avoids products A B^T, which sum along the rows of both factors, and for
+weights are two separate halves: one for the user's embedding and, transposed, one for the item's
+embedding. This layout avoids products A B^T, which sum along the rows of both factors, and for
 which BLAS has only 0.6 times the speed.
 """
 

@@ -61,13 +61,15 @@ class _LaplaceNoise(NoiseProtection):
         the upload. The next epoch then starts from the noisy entries, as in Algorithm 2 of the
         FedRec paper (Zhang, Yuan and Yin).
 
-    epsilon is that of the entry's group of arrays (``Learner.group_names``). ``every_epoch`` does
-    not change the epsilon of the upload. The upload is a function of the data and of earlier noise,
-    and the last noise covers any values of both, so that epsilon does not grow. It does not shrink
-    either, against the worst pair of models. The states between epochs do not leave the device; if
-    they were all sent, each epoch would cost one epsilon. An entry that training does not change is
-    sent with the noise of all epochs, whose standard deviation is sqrt(epochs) times that of one
-    epoch.
+    Each group of arrays (``Learner.group_names``) has its own epsilon.
+
+    ``every_epoch`` does not change the epsilon of the upload. The noise of the last epoch alone
+    gives this epsilon, whatever the data and the earlier noise are. Against the worst pair of
+    models, the earlier noise does not lower it. The states between epochs do not leave the device;
+    if they were all sent, each epoch would cost one epsilon.
+
+    With ``every_epoch``, an entry that training does not change is sent with the noise of all
+    epochs, whose standard deviation is sqrt(epochs) times that of one epoch.
     """
 
     clip: float

@@ -25,8 +25,9 @@ class SecureAggregation(Route):
     """Route by secure aggregation: the server sees only the sum of a round's uploads.
 
     Devices mask their uploads, and the masks cancel in the sum. The masks are assumed to be ideal:
-    the participants are known, and nobody drops out. The sum is a function of the uploads, so its
-    accounting event is that of the uploads. The noise of other senders in the sum is not counted.
+    the participants are known, and nobody drops out. The sum is a function of the uploads, so that
+    its accounting event is that of one sender's upload. The noise of other senders in the sum is
+    not counted.
     """
 
     vantage = Vantage.AGGREGATE
@@ -39,10 +40,11 @@ class Shuffler:
     The server cannot link the uploads of a round to senders. An upload is hidden among its clones,
     the uploads of other users that have the same distribution.
 
-    An upload is shuffled as one message, so the epsilon of the whole upload counts: the upload of
-    another user is a clone with probability e^-epsilon. If epsilon is above about 500, no number of
-    users yields a clone, and the accountant charges the epsilon of the unshuffled upload. The proxy
-    is assumed to be honest, and to receive one upload from every sender of the round.
+    An upload is shuffled as one message. The upload of another user is therefore a clone with
+    probability e^-epsilon, where epsilon is that of a whole upload. If this epsilon is above about
+    500, no number of users yields a clone, and the accountant charges the epsilon of the unshuffled
+    upload. The proxy is assumed to be honest, and to receive one upload from every sender of the
+    round.
     """
 
     vantage = Vantage.SHUFFLED

@@ -256,7 +256,8 @@ class FederatedSystem(ComposedSystem):
         return TrainingResult(model, scored, behind)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what every adversary knows, with the numeric settings of system and protection.
+        """Returns the public knowledge of a run, with the numeric settings of system and
+        protection.
 
         The result also has the strongest vantage (position of an adversary) that the route of
         uploads leaves, such as behind secure aggregation.
@@ -373,9 +374,9 @@ _PARTS = ("learner", "protection", "route")
 def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
     """Returns a function from class names to the classes of the systems in a paper's TOML file.
 
-    The function serves as the ``__getattr__`` of ``module``, the name of the paper's ``systems``
-    module, where pickle also looks for these classes. The function raises AttributeError for an
-    unknown name, and InputError for unknown parts or settings.
+    ``module`` is the name of the paper's ``systems`` module. The function serves as its
+    ``__getattr__``, so that pickle finds the classes there. The function raises AttributeError for
+    an unknown name, and InputError for unknown parts or settings.
     """
 
     @functools.cache
@@ -424,7 +425,7 @@ def _make_class(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
 def _make_part(kind: str, given: Any) -> Any:
     """Returns the learner, protection or route (``kind``) that a TOML value describes.
 
-    ``given`` is its name, or a table of its name and settings.
+    ``given`` is its name, or a TOML table of its name and settings.
     """
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")

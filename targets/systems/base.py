@@ -88,8 +88,8 @@ class TrainingCost:
             the sender's interactions.
         numbers : number of values in one message; None: estimated from ``width`` and ``dense``.
         bytes : storage of one message in bytes; None: estimated from ``width`` and ``dense``.
-        held : further values of 4 bytes that the training holds in memory, besides the tables and
-            the training examples.
+        held : number of further values of 4 bytes that the training holds in memory, besides the
+            tables and the training examples.
         made : number of values that a client computes to make one message, besides the passes over
             the data.
         """
@@ -305,8 +305,8 @@ class SystemOrigin:
 def get_origin(target: Target) -> SystemOrigin:
     """Returns the origin of a system: who wrote it, and whether its messages are recorded.
 
-    This is ``target.origin`` or, without this attribute, the default ``SystemOrigin``, which is
-    that of the systems of this package.
+    The result is ``target.origin``. For a target without this attribute, such as a system of this
+    package, it is the default ``SystemOrigin``.
     """
     return getattr(target, "origin", SystemOrigin())
 
@@ -330,8 +330,9 @@ class Claimant(Protocol):
 
     @property
     def unproved_reason(self) -> str:
-        """Reason why no finite epsilon is proved for this system. Empty if one is proved, or if the
-        accounting events state the reason.
+        """Reason why no finite epsilon is proved for this system.
+
+        Empty if a finite epsilon is proved, or if the accounting events state the reason.
         """
         return ""
 
@@ -346,8 +347,8 @@ class Claimant(Protocol):
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the system's claims, each with a scope in which an audit compares it with bounds.
 
-        A scope is what a claim protects, against whom, and how long. A claim occurs once for its
-        own scope, and again for each further scope for which a reader might take it. ``population``
+        A scope states the protected data, the adversary and the period. A claim occurs once for its
+        own scope, and again for each further scope to which a reader might apply it. ``population``
         has the numbers of users and items, on which an epsilon may depend.
         """
         ...

@@ -130,8 +130,8 @@ class System(Checked, Target, ABC):
     def name(self) -> str:
         """Name of the system on the command line.
 
-        The name is the class attribute ``called`` if it exists. Otherwise it is the file's name, or
-        the class's name in a file ``*_systems.py``.
+        The name is derived from the file's name or, in a file whose name ends in "systems", from
+        the class's name. A class attribute ``called`` replaces both; subclasses do not inherit it.
         """
         return _get_name(type(self))
 
@@ -168,8 +168,8 @@ class System(Checked, Target, ABC):
     def estimate_cost(self, interactions: Interactions) -> base.TrainingCost:
         """Estimates time, memory and messages of a training on these interactions.
 
-        By default every user sends one message in every round, or none in a central system.
-        ``get_training_cost_args`` overrides this.
+        By default every user sends one message per round, and the users of a central system send
+        nothing. ``get_training_cost_args`` replaces these defaults.
         """
         usual = {
             "rounds": self.n_training_steps,
@@ -188,9 +188,10 @@ class System(Checked, Target, ABC):
         return self, ()
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name, that replace the defaults.
+        """Returns arguments of ``TrainingCost.estimate``, by name, that replace those of
+        ``estimate_cost``.
 
-        ``estimate_cost`` has the defaults. An empty result means that all of them apply.
+        By default the result is empty.
         """
         return {}
 
@@ -211,8 +212,8 @@ class System(Checked, Target, ABC):
     def get_claims(self, population: Population) -> tuple[base.ScopedClaim, ...]:
         """Returns the paper's claims, each with a scope in which an audit compares it with bounds.
 
-        A scope is what a claim protects, against whom, and how long. A claim occurs once for its
-        own scope, and again for each further scope for which a reader might take it. ``population``
+        A scope states the protected data, the adversary and the period. A claim occurs once for its
+        own scope, and again for each further scope to which a reader might apply it. ``population``
         has the numbers of users and items, on which an epsilon may depend.
         """
         paper, name = self._find_paper_and_name()
@@ -280,9 +281,9 @@ class System(Checked, Target, ABC):
         """
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what every adversary knows of a run, without any message.
+        """Returns the public knowledge of a run, without any message.
 
-        This is the system's name and settings, the sizes of the data, and the items' genres.
+        The result has the system's name and settings, the sizes of the data, and the items' genres.
         """
         return PublicInfo(
             algorithm=self.name,
@@ -345,7 +346,7 @@ class System(Checked, Target, ABC):
 
 
 def _get_name(kind: type) -> str:
-    """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
+    """Returns the name of a class on the command line, as ``System.name`` describes it."""
     module = kind.__module__.rpartition(".")[2]
     own = name_choice(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
     return str(vars(kind).get("called", own))
@@ -382,7 +383,7 @@ class CentralSystem(System):
         return None
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what every adversary knows of a run: the published model is all that is sent."""
+        """Returns the public knowledge of a run: adversaries see at most the published model."""
         return replace(super().get_public_info(interactions), protocol_vantage=Vantage.RELEASE)
 
     def make_messages(self, request: UploadRequest) -> Messages:
@@ -446,8 +447,8 @@ class ReportDistribution(Checked):
 class ReportingSystem(System):
     """A system whose clients send reports: randomized bits for random coordinates of a vector.
 
-    ``count_randomizer_uses`` is the number of reports that one client sends within a horizon (a
-    round or the training).
+    The method ``count_randomizer_uses`` counts the reports that one client sends within a horizon
+    (a round or the training).
     """
 
     @abstractmethod
@@ -462,13 +463,14 @@ class ReportingSystem(System):
         """Returns the randomized function from one user's vector to the reports that an adversary
         sees.
 
-        The server sees the user's own reports. Behind a shuffler, these are mixed with the reports
-        of all other users, whose vectors are fixed at one corner of the cube [-1, 1]^d.
-        The result is None
+        The server sees the user's own reports. Behind a shuffler, the user's reports are mixed with
+        those of all other users, whose vectors are fixed at one corner of the cube [-1, 1]^d.
 
-        - for units smaller than a report;
-        - for histories that are added or removed, because users without a history have no vector;
-        - for adversaries that see less than the shuffled reports.
+        The result is None in these cases:
+
+        - The protected unit is neither a report nor a user.
+        - Histories are added or removed: users without a history have no vector.
+        - The adversary sees less than the shuffled reports.
         """
         units = (Unit.REPORT, Unit.USER)
         if scope.unit not in units or scope.adjacency is Adjacency.ADD_REMOVE:
@@ -483,11 +485,15 @@ class ReportingSystem(System):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all reports of a user within the horizon.
 
-        The event composes one event per report: one local randomization or, behind a shuffler, one
-        shuffle of a report of every user. This covers a shuffle of k reports per user in one pool,
-        which is post-processing of k separate shuffles. Weaker adversaries see post-processing,
-        too, so the event also holds for them. ``NonPrivateDpEvent`` if the claim is about whether a
-        user takes part.
+        The event composes one event per report:
+
+        - For the server: the local randomization of the report.
+        - Behind a shuffler: a shuffle of one report of every user. A shuffle of all users' k
+          reports in one pool is post-processing of k such shuffles, so that the event covers it.
+        - For adversaries with a weaker view: the event behind a shuffler, because this view is
+          post-processing of the shuffled reports.
+
+        The result is ``NonPrivateDpEvent`` if the scope protects whether a user takes part.
         """
         if scope.protects_user_presence:
             return dp.NonPrivateDpEvent()
