@@ -33,8 +33,8 @@ ClaimedAndComputed = tuple[float, float] | tuple[float, float, Mapping[str, Any]
 class NumberDescription(TomlTable):
     """Description of a number in a paper that this project also computes, to check it.
 
-    A description stands for one or several pairs of numbers. A pair has the claimed number, which
-    is the number in the paper, and the right number, which is computed here.
+    A description belongs to one or several pairs of numbers: the claimed number, which is in the
+    paper, and the right number, which is computed here.
 
     what: phrase that names the number; a name in braces stands for a value that comes with the pair
     how: sentence on how the right number was computed; names in braces as in ``what``
@@ -137,12 +137,12 @@ class PaperEntry(TomlTable):
     system: names of the systems that the claim is about
     epsilon: the claimed epsilon: a number, or the name of an attribute of the system, or of a
         method of the system that takes the population (and delta if ``curve`` is true)
-    scope, delta: scope (unit, adjacency, adversary's view, period) and delta of the claim. If
-        there is a scope but neither ``epsilon`` nor ``of``, the claim follows from the system's
-        parts
+    scope, delta: scope (unit, adjacency, adversary's view, period) and delta of the claim. If there
+        is a scope but neither ``epsilon`` nor ``of``, the claim is one of those that the system's
+        method ``get_claims`` returns
     curve: whether epsilon is a function of delta, which the method computes
-    of: numbers or names of other entries. This entry reuses the claim of the first of them that is
-        about the system, in its own scope (and, if ``curve`` is true, at its own delta)
+    of: numbers or names of other entries. The first of them that is about the system lends its
+        claim to this entry, which has its own scope (and its own delta, if ``curve`` is true)
     when: settings of the system for which the claim holds, by name; a list allows any of its values
     note: reason why a reader would apply the claim to this scope
     statement: the statement in words
@@ -155,17 +155,18 @@ class PaperEntry(TomlTable):
 
     number: number of the catalogue's heading (from 1), with a letter for the second and further
         entries under it, such as "7" or "22b"
-    settings: settings of the first system with which the statement is evaluated, if they differ
-        from the defaults; only those on which the claim's value depends. ``n_users`` and
-        ``n_items`` are the population, by default that of MovieLens 100K
+    settings: settings of the first system with which the statement is evaluated: those that differ
+        from the defaults and change the claim's value. ``n_users`` and ``n_items`` are the
+        population, by default that of MovieLens 100K
     repeats: number or name of the entry whose statement this entry repeats at other settings. The
         two count as one statement, and the system has one claim
     kind: topic of the statement, such as privacy or utility
-    claimed, provable: formulas, as text, of the claimed and of the provable value
-    reason: sentence on why the two formulas differ or agree
-    basis: origin of the statement: the authors print it; its number is the value of their formula
-        at settings that they do not print; or it is an interpretation that nobody states, which
-        never counts as a false statement of the authors
+    claimed, provable: text formulas of the value that the paper claims, and of the value that can
+        be proved
+    reason: sentence on why ``claimed`` and ``provable`` differ or agree
+    basis: origin of the statement. "printed": the authors print it. "computed": its number is the
+        value of their formula at settings that they do not print. "derived": it is an
+        interpretation that nobody states, which never counts as a false statement of the authors
     repaired: settings that make the statement true; None if it is true, or if no settings make it
         true
 
@@ -179,7 +180,7 @@ class PaperEntry(TomlTable):
     computed_at: text on the settings of the computed values, if a reader of the paper would assume
         other settings
 
-    Fields of an entry on released code that is not a system here:
+    Fields of an entry on released code, which is not run here:
 
     draws: name of the mechanism whose output the adversary sees in this scope; "nothing" if the
         adversary sees nothing; "anything" if no bound on the revealed data is known. ``settings``

@@ -49,9 +49,10 @@ class PrintedTable(TomlTable):
     protocol: evaluation protocol of utility. If it is given, the columns are utility metrics, and a
         report prints their numbers next to measured values
     note: conditions under which the paper measured utility
-    beside: text beside a row, which is appended to ``note`` for this row, by the row's name
+    beside: texts that are appended to ``note`` for single rows, by the row's name
     attribute: user attribute that is attacked. If it is given, the columns are F1 scores of
-        attacks; the column "AIA 0.1" is the attacker AIA who knows a tenth of the users
+        attacks, such as "AIA 0.1" for the attacker AIA who knows the attribute of a tenth of the
+        users
 
     >>> table = PrintedTable(place="Table 1", columns=["HR@2"], rows={"FMF-LDP": [0.2]})
     >>> table.get_system_names("FMF-LDP"), table.get_row("FMF-LDP")
@@ -101,9 +102,9 @@ class PrintedEpsilons(TomlTable):
     title: title of the comparison
     note: text below the title on how the bounds were computed
 
-    The objects have these attributes: ``table`` (its number), ``clients`` (per round), ``n_users``,
-    ``delta``, ``printed`` (the paper's epsilon), ``counted`` (epsilon by the authors' accounting),
-    ``lower`` and ``upper`` (bounds of the true epsilon).
+    The objects that the function ``entries`` returns have these attributes: ``table`` (its number),
+    ``clients`` (per round), ``n_users``, ``delta``, ``printed`` (the paper's epsilon), ``counted``
+    (epsilon by the authors' accounting), ``lower`` and ``upper`` (bounds of the true epsilon).
     """
 
     entries: str
@@ -139,8 +140,8 @@ class RetrainedRows(TomlTable):
 
 
 class AttackRows(TomlTable):
-    """Rows of a paper's tables of attacks that are measured again; all attacks on a system share
-    one training per data set.
+    """Rows of a paper's tables of attacks that are measured again, with one training per system and
+    data set for all attacks.
 
     rows: names of the rows
     data: names of this program's data sets on which the systems are trained
@@ -174,10 +175,11 @@ class AttackTables(TomlTable):
 
     attackers: mapping from an attacker's name in the tables to the name of the attack in this
         program
-    cutoff: the K of the hit rate HR@K, which is measured on the same trainings as the attacks
+    cutoff: length K of the lists for the hit rate HR@K, which is measured on the same trainings as
+        the attacks
     drawn: name of the diagram in which the paper draws this hit rate; "" if a table states it
     components: the paper's diagram of attacks that use a single part of the uploads
-    trained: the tables' rows that are measured again: the system is trained for them
+    trained: rows of the tables that are measured again, by training their systems
     """
 
     attackers: Mapping[str, str]
@@ -253,12 +255,12 @@ class ThreatModel(TomlTable):
 
 
 class PaperHeading(TomlTable):
-    """A paper's citation, its threat model, and its symbols with their meaning.
+    """Heading of ``claims.toml``: the paper's citation, threat model and symbols.
 
     title: short citation of the paper
-    code: repository and commit of the released code, if the statements are about this code instead
-        of the paper. The code is not a system here, so that verdicts rely on the description of its
-        mechanisms
+    code: repository and commit of the code that the authors released, if the statements are about
+        this code; "" if they are about the paper. The code is never run here: verdicts rely on the
+        mechanism that each statement declares (``PaperEntry.draws``)
     threat: the threat model
     symbols: meaning of each symbol in formulas, by symbol
     """
@@ -287,10 +289,9 @@ class PrintedNumbers(TomlTable):
     trained: rows of utility tables whose systems are trained here, to measure them again
     attacks: tables of attacks that are measured again; None if there are none
     epsilons: tables of epsilons that are computed again; None if there are none
-    order: the orders (rankings) of systems that the paper states in its text
-    remark: sentences that concern all measured rows
-    absent: descriptions of the printed numbers that are absent from the measurements, with the
-        reasons
+    order: the rankings of systems that the paper states
+    remark: sentences about all measured rows
+    absent: descriptions of the printed numbers that are not measured again, with the reasons
     """
 
     table: tuple[PrintedTable, ...] = ()
@@ -359,8 +360,8 @@ class Paper:
     def get_entry_scope(self, entry: PaperEntry) -> Scope | None:
         """Returns the scope (unit, adjacency, adversary's view, period) for judging a statement.
 
-        A statement without a scope has the scope of the statement that it repeats. The result is
-        None if the statement is not about an epsilon.
+        A statement without a scope of its own has the scope of the statement that it repeats. The
+        result is None if the statement is not about an epsilon.
         """
         repeated = self.get_entry(entry.repeats).scope if entry.repeats else None
         return entry.scope or repeated
@@ -386,12 +387,16 @@ class Paper:
     def get_claim(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
         """Returns the claim that ``entry`` makes about its first system, in the scope of ``entry``.
 
-        If ``entry`` states no epsilon, the claim is that of the entry which its field ``repeats``
-        or ``of`` names, or else that of ``system`` in this scope.
+        The claim comes from the first of these sources that exists:
 
-        The basis of the result (printed, computed or derived) is that of ``entry``, unless the
-        claim was made elsewhere for a scope that does not cover this one. Raises InputError if
-        ``entry`` makes no claim.
+        - the entry that the field ``repeats`` of ``entry`` names, if that entry has an epsilon
+        - ``entry`` itself, if it states an epsilon
+        - the first entry in the field ``of`` of ``entry`` that is about the system
+        - the claim of ``system`` in the scope and at the delta of ``entry``
+
+        If ``entry`` states an epsilon, or if the claim's own scope covers that of ``entry``, the
+        basis of the result (printed, computed or derived) is that of ``entry``. Otherwise it is the
+        claim's own basis. Raises InputError if ``entry`` makes no claim.
         """
         scoped = self._scope(entry, system, population)
         claim = scoped.claim
@@ -435,10 +440,11 @@ class Paper:
     def compute_numbers(self, entry: PaperEntry) -> tuple[ComputedNumber, ...]:
         """Returns the numbers of a statement, each with the paper's value and the right value.
 
-        The right values are computed here; if the statement names no computation, as for released
-        code, they are those in ``claims.toml``. The result is empty if the statement has no
-        numbers. Raises InputError if the number of descriptions does not fit the number of computed
-        values.
+        The function that ``entry.computed`` names computes the right values. If ``entry.computed``
+        is "", as for released code, the right values are those in ``claims.toml``.
+
+        The result is empty if the statement has no numbers. Raises InputError unless the number of
+        descriptions divides the number of computed pairs.
         """
         if not entry.computed:
             stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))
@@ -455,8 +461,8 @@ class Paper:
     def compute_epsilon_rows(self) -> tuple[Any, ...]:
         """Returns the epsilons in the paper's printed tables, each with bounds of the true epsilon.
 
-        ``PrintedEpsilons.entries`` describes the elements. The result is empty if the paper has no
-        such table.
+        ``PrintedEpsilons`` lists the attributes of an element. The result is empty if the paper has
+        no such table.
         """
         declared = self.printed_numbers.epsilons
         return () if declared is None else tuple(self._call_numbers(declared.entries))
