@@ -104,10 +104,10 @@ class Component(ABC):
     def learning_rate(self) -> float | None:
         """Public learning rate r, by which messages are scaled; None if it is unknown.
 
-        A message is -r times the gradient of the sender's loss. If the message contains a model,
-        the difference between this model and the broadcast model is -r times the sum of the
-        gradients of all local steps. The rate is negative if the client sends the gradient itself,
-        without the minus sign.
+        - A gradient message is -r times the gradient of the sender's loss. The rate is negative if
+          the client sends the gradient itself, without the minus sign.
+        - A trained model minus the broadcast model is -r times the sum of the gradients of all
+          local steps.
         """
         return _get_first_part(self).learning_rate
 

@@ -40,7 +40,7 @@ class Examples:
 
     ``indptr``: device i has the examples ``indptr[i]`` to ``indptr[i + 1]`` - 1, shape (n + 1,).
     ``item_ids``: item index of each example, shape (nnz,).
-    ``is_positive``: whether the device has an interaction with the item, shape (nnz,).
+    ``is_positive``: whether the device's user interacted with the item, shape (nnz,).
     """
 
     indptr: NDArray[np.int64]

@@ -293,8 +293,7 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     """Releases a noisy average of clipped updates, and a noisy share of unclipped updates.
 
     One round of DP-PrivRec releases two values: the average of the clipped updates, times the
-    server's step size, and the share of updates that are so short that clipping does not change
-    them ("the share").
+    server's step size, and the share of updates that clipping does not change ("the share").
 
     ``multiplier``: noise multiplier z of the paper.
     ``clip``: clipping norm S.
@@ -306,19 +305,22 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     ``counts_clipped``: whether the share counts updates after clipping, as in the paper's
         algorithm; every update then counts as unclipped.
 
-    Sensitivity: one of the M clients is replaced. The other clients are fixed at update 0, without
-    loss of generality, because they only shift the output. The sensitivity of the average is 2S/M.
-    The sensitivity of the share is 1/M, because a client counts as b = 1 if its update is not
-    clipped, else as b = 0; the paper states 2/M. With the paper's noise, sigma_Delta = (2S/M) z /
-    sqrt(1 - h) on the average and sigma_b = (2/M) z / sqrt(h) on the share, the two sensitivities
-    in standard deviations are step sqrt(1 - h)/z and sqrt(h)/(2z). Both are attained if an update
-    of norm S is replaced by a longer update in the opposite direction. The mechanism is therefore a
-    Gaussian mechanism whose sensitivity in standard deviations is
+    The neighbouring inputs differ in the update of one of the M clients. The other updates are
+    fixed at 0, without loss of generality, because they only shift the output.
 
-        mu = sqrt(step^2 (1 - h) + h/4) / z,
+    * The average has the sensitivity 2S/M times ``step``. With the paper's noise, sigma_Delta =
+      (2S/M) z / sqrt(1 - h), this is step sqrt(1 - h)/z standard deviations.
+    * The share has the sensitivity 1/M, because a client counts as b = 0 if its update is clipped,
+      else as b = 1. The paper states 2/M. With the paper's noise, sigma_b = (2/M) z / sqrt(h), this
+      is sqrt(h)/(2z) standard deviations.
 
-    while the paper's doubled sensitivity of the share gives 1/z at step 1, which is larger and
-    therefore a valid bound.
+    Both are attained if an update of norm S is replaced by a longer update in the opposite
+    direction. The mechanism is therefore a Gaussian mechanism with the sensitivity, in standard
+    deviations,
+
+        mu = sqrt(step^2 (1 - h) + h/4) / z.
+
+    The paper's doubled sensitivity of the share gives 1/z at step 1, which is a valid upper bound.
 
     The paper is wrong in three places:
 

@@ -79,9 +79,9 @@ class VectorGaussian(bases.VectorMechanism, NormalNoise):
     standard deviations is mu = 2C/sigma. No epsilon holds at delta 0.
 
     The protected unit is the whole vector: mu does not depend on its length, in contrast to noise
-    that is calibrated to one entry. The noise must cover every entry, also entries that are 0
-    because no data touched them. An entry without noise distinguishes 0 from all other values with
-    certainty, and so reveals which rows of an item table a user touched.
+    that is calibrated to one entry. The noise must cover every entry, also entries that are 0. An
+    entry without noise distinguishes 0 from all other values with certainty, and so reveals on
+    which rows of an item table a user trained.
 
     Source: Dwork et al. 2006 and, for the exact curve, Balle and Wang 2018, Theorem 8; FedRec-GN of
     the FedRec paper (Zhang, Yuan and Yin, section 5), which prints neither C, sigma nor delta.
@@ -420,12 +420,12 @@ class EmbeddingGaussian(NormalNoise):
 
     ``mu``, the sensitivity in standard deviations, and the privacy curve are those of the given
     embeddings. ``event`` uses the worst embeddings, because embeddings change from step to step.
-    The event assumes that the embeddings do not depend on the rating. This holds for noisy,
-    published embeddings. It does not hold for user embeddings that were pre-trained without noise:
-    one rating changes u, and with it every row of that user.
+    The event assumes that the embeddings do not depend on the rating. This is true of noisy,
+    published embeddings. It is false of user embeddings that were pre-trained without noise: one
+    rating changes u, and with u the gradients of all rows that the user rated.
 
-    The noise must be on every row of the item table. If only touched rows had noise, a row without
-    a rating would be exactly 0, and a row with a rating almost never.
+    The noise must be on every row of the item table. Without noise, the gradient of a row without a
+    rating would be exactly 0.
 
     Source: Li et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating).
     """
@@ -486,7 +486,7 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of one gradient, for embeddings of length p: (p,), or (2p,) if ``joint`` is true."""
+        """Shape of a gradient for embeddings of length p: (p,), or (2p,) if ``joint`` is true."""
         return self._factors.shape
 
     def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
@@ -516,17 +516,17 @@ class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
 
     The base class ``TwoRoundNoise`` describes the other fields, the messages and their senders.
 
-    An output is all messages that the server sees in one iteration of LFL-SGDMF. These are the sum
-    S of round 1, in which each client adds noise to its gradient, and one message R_i per honest
-    user of round 2, which exchanges that user's noise for smaller noise. The privacy curve is that
-    of a Gaussian with the sensitivity mu = sensitivity/(sigma sqrt(v)) in standard deviations,
-    where v is ``variance``.
+    An output is all messages that the server sees in one iteration of LFL-SGDMF: the sum S of round
+    1, in which each client adds noise to its gradient, and one message R_i per honest user of round
+    2, which exchanges that user's noise for smaller noise. The privacy curve is that of a Gaussian
+    with the sensitivity mu = sensitivity/(sigma sqrt(v)) in standard deviations, where v is
+    ``variance``.
 
-    The paper accounts for the last sum S + sum of R_i alone, whose variance is at least sigma^2
-    (``claimed_variance``), and claims mu = sensitivity/sigma. Theorem 5 is violated, because v is
-    1/(2 - omega) < 1 without dropout, where omega is the largest share of users who may drop out. A
-    server that announces too many survivors, and users who reveal their noise, make v smaller. In
-    the protocol with ``repaired``, v is ``claimed_variance``, at least 1 if all are honest.
+    The paper accounts for the final sum S + sum of R_i alone, whose variance is at least sigma^2
+    (``claimed_variance``), and claims mu = sensitivity/sigma (Theorem 5). The true mu is larger: v
+    is 1/(2 - omega) < 1 without dropout, where omega is the largest share of users who may drop
+    out. v is even smaller if the server announces too many survivors, or if users reveal their
+    noise. In the ``repaired`` protocol, v is ``claimed_variance``, at least 1 if all are honest.
 
     The input is one user's gradient along the direction in which it can change, in [0,
     sensitivity]. The value 0 stands for a missing rating: the paper's neighbouring inputs add or

@@ -80,7 +80,7 @@ class UploadRequest:
 
     @cached_property
     def interactions(self) -> Interactions:
-        """Sender's interaction history of each message, one row per message.
+        """Interaction history of each message's sender, one row per message.
 
         Every client's row is repeated ``messages_per_client`` times.
         """

@@ -15,44 +15,41 @@ class TwoRoundNoise(Checked):
 
     In round 1, client i sends g_i + xi_i, its gradient plus noise. The server sees only the sum S
     over clients. In round 2, client i sends R_i = -xi_i + xi'_i, which replaces the noise xi_i by
-    smaller noise xi'_i. The server sees every R_i. Clients that have not dropped out before the end
-    of a round are its survivors. Variances are in units of sigma^2, where sigma is the protocol's
-    scale of the noise.
+    smaller noise xi'_i. The server sees every R_i. A client that has not dropped out by the end of
+    a round is a survivor of this round. Variances are in units of sigma^2, where sigma is the
+    protocol's scale of the noise.
 
     ``n_users``: number n of users.
     ``omega``: largest share of users who may drop out in round 1.
-    ``masked``: number m of survivors of round 1, whose masked messages enter the sum S. Their noise
-        is xi_i ~ N(0, zeta1), with zeta1 = 1/((1 - omega) n) (``round_1_variance``).
-    ``replaced``: number of survivors of round 2, who replace their noise: they send R_i, with xi'_i
-        ~ N(0, zeta2) and zeta2 = 1/announced (``round_2_variance``).
-    ``colluding``: number of users who survive both rounds and reveal their gradients and noises to
-        the server. The remaining h1 = m - colluding survivors of round 1 and h2 = replaced -
-        colluding survivors of round 2 are honest.
+    ``masked``: number m of survivors of round 1, whose masked messages are in the sum S. Their
+        noise is xi_i ~ N(0, zeta1), with zeta1 = 1/((1 - omega) n) (``round_1_variance``).
+    ``replaced``: number of survivors of round 2. They send R_i, with xi'_i ~ N(0, zeta2) and zeta2
+        = 1/announced (``round_2_variance``).
+    ``colluding``: number of survivors of both rounds who reveal their gradients and noise to the
+        server. The honest survivors are h1 = m - colluding in round 1, and h2 = replaced -
+        colluding in round 2.
     ``announced``: number of survivors of round 1 that the server announces to the clients; None
         means m. If the server announces too many, clients add too little noise.
     ``repaired``: whether clients follow the repaired protocol, see below.
 
-    About the gradient g of one honest user, the server knows h2 messages R_i, and the sum S' of g
-    and of the noises xi_i of h1 users. The distribution of xi_i given R_i has the mean -c R_i with
-    c = zeta1/(zeta1 + zeta2), and the variance zeta1 zeta2/(zeta1 + zeta2), independent of all
-    other messages. The server's best estimate of g is therefore S' + c (sum of R_i). It has the
-    mean g and the smallest possible variance,
+    The server estimates the gradient g of one honest user by S' + c (sum of R_i). S' is the sum of
+    g and of the noise xi_i of the h1 honest survivors, and c = zeta1/(zeta1 + zeta2). The best
+    estimate has this c, the mean g, and the variance
 
         v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1.
 
     All messages together reveal as much of g as one Gaussian of that variance: mu = |g|/(sigma
     sqrt(v)). For honest users and an honest server, v is a (b/(1 - omega + a) + (1 - b)/(1 -
-    omega)) with a = m/n and b = replaced/m, as in docs/claims.md. Without dropouts v is 1/(2 -
-    omega) < 1. The paper (Li et al. 2021, Theorem 5) accounts for the sum S + sum of R_i alone:
+    omega)) with a = m/n and b = replaced/m (docs/claims.md). Without dropouts v is 1/(2 - omega) <
+    1. The paper (Li et al. 2021, Theorem 5) accounts for the sum S + sum of R_i alone:
     ``claimed_variance``.
 
     In the ``repaired`` protocol xi_i = a_i + b_i has independent parts of variance zeta2 and zeta1
-    - zeta2, and R_i = -b_i. The messages and the result have the same form, and c = 1, so that v is
-    the variance of the final sum S + sum of R_i. The ``repaired`` protocol needs announced > (1 -
-    omega) n; otherwise zeta1 - zeta2 is not positive and no noise can be replaced. It does not
-    protect against a server that lies about the number of survivors. Against such a server, clients
-    must learn the number from each other (from signed lists, as in secure aggregation with an
-    active adversary), or must not replace noise.
+    - zeta2, and R_i = -b_i. Then c = 1, and v is the variance of the final sum S + sum of R_i. The
+    ``repaired`` protocol needs announced > (1 - omega) n, so that zeta1 - zeta2 is positive. It
+    does not protect against a server that announces too many survivors. Against such a server,
+    clients must learn the number from each other (from signed lists, as in secure aggregation with
+    an active adversary), or must not replace noise.
     """
 
     n_users: Count
