@@ -87,9 +87,9 @@ class Component(ABC):
         streams, or other components (class attribute)
 
     This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
-    ``kind``. If a component wraps another component, the first of its ``per_client_fields`` is the
-    wrapped component, whose kind, learning rate and shape it has by default. The argument
-    ``clients`` of a method holds indices of clients.
+    ``kind``. A component that wraps another component has the kind, learning rate and shape of the
+    wrapped component by default; the first of its ``per_client_fields`` is the wrapped component.
+    The argument ``clients`` of a method holds indices of clients.
     """
 
     __slots__ = ()
@@ -127,7 +127,8 @@ class Component(ABC):
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns flags of the table rows that ``clients`` (indices) sent; by default all are true.
 
-        The result has the shape (len(clients), number of rows), or (len(clients),) for scalars.
+        The result has the shape (len(clients), number of rows), or (len(clients),) if a message is
+        a single number.
         """
         return np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
 
@@ -501,7 +502,7 @@ class OverlaidTables(Component):
     """One table per client: a base table, of which some rows are replaced by stored rows.
 
     table: each client's base table, before the replacement
-    rows: the rows that replace rows of the base table, with their indices, per client
+    rows: the replacing rows of each client, with their indices
     """
 
     table: Component
@@ -510,7 +511,7 @@ class OverlaidTables(Component):
     per_client_fields = ("rows", "table")
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the tables of some clients, shape (len(clients), number of rows, row length)."""
+        """Computes the tables of ``clients`` (indices), shape (len(clients), rows, row length)."""
         out = self.table.to_dense(clients)
         places, entries = _find_entries(self.rows.indptr, clients)
         out[places, self.rows.row_ids[entries]] = self.rows.values[entries]

@@ -150,7 +150,7 @@ class NoiseSetting:
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
     def prefix_setting_names(self, part: str) -> NoiseSetting:
-        """Returns a copy for a larger system, whose attribute ``part`` has the named settings.
+        """Returns a copy for a larger system that has these settings in its attribute ``part``.
 
         Each name of a setting begins with ``part`` and a dot. ``noiseless_value`` of the copy is
         None.

@@ -117,8 +117,8 @@ class DeviceCode(Protocol):
         """Runs the client's code on given histories, and returns the messages that it would upload.
 
         met: the simulated clients' histories (n, n_items): flags of the items that each client
-            interacted with, or a sparse array of ratings. For flags, ratings are drawn at random.
-            Attributes and times are drawn at random in both cases
+            interacted with, or a sparse array of ratings. If they are flags, ratings are drawn at
+            random. Attributes and times are always drawn at random
         broadcast: the model that the clients received; None if they received none
         rng: source of randomness
 
@@ -247,7 +247,8 @@ class ComponentView(Component):
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns flags of the table rows that ``clients`` (indices) sent.
 
-        The result has the shape (len(clients), number of rows), or (len(clients),) for scalars.
+        The result has the shape (len(clients), number of rows), or (len(clients),) if a message is
+        a single number.
         """
         return np.asarray(self._read("flag_sent_rows", clients))
 

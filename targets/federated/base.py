@@ -109,9 +109,9 @@ class LocalSettings:
     ``negatives``: number of sampled negatives per positive, drawn once per upload.
     ``learning_rate``: learning rate of the optimizer.
     ``optimizer``: "sgd" for plain gradient descent, or "adam".
-    ``linear_term_scales``: scale of the Laplace noise from which the coefficients of a linear term
-        in the loss are drawn (objective perturbation), by component. The loss of each example
-        contains this term, divided by the number of examples.
+    ``linear_term_scales``: scale of the Laplace distribution of a linear term's coefficients, by
+        component. The term is added to the loss (objective perturbation): each example has the term
+        divided by the number of examples.
     ``epoch_noise``: noise on all entries after every epoch except the last, by component. Every
         device adds this noise, even one without examples. The ``Protection`` adds the noise after
         the last epoch, when it makes the upload.

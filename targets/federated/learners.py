@@ -238,9 +238,9 @@ class LightGcnLearner(_EmbeddingLearner):
 
     LightGCN (He et al., SIGIR 2020) divides each row by the square roots of the degrees of user and
     item in their graph. A device does not know the degree of an item, so that this class divides
-    the sum of rows by the user's degree alone. LightGCN also takes the mean of all layers. This
-    class has one layer, and adds it to the user's vector: the sum differs from their mean only by a
-    constant factor.
+    the sum of rows by the user's degree alone. LightGCN also takes the mean of the user's vector
+    and all layers. This class adds its only layer to the user's vector: the sum differs from their
+    mean only by a constant factor.
     """
 
     neighbours = NeighbourUse.ADDED

@@ -129,10 +129,10 @@ class LaplaceProtection(_LaplaceNoise):
 
     The FedRec paper (Zhang, Yuan and Yin) has this noise in three kinds of systems: FedNews, FixRec
     (FedRec with this noise), and systems with the suffix "+LDP". FixRec adds noise after each epoch
-    (Algorithm 2). For the others the paper does not state when noise is added, and prints neither
-    clipping bound nor epsilon. By default noise is added once per upload. The default ``clip`` is
-    that of section 5.4. The default ``epsilon`` is the lower end of section 5.7's interval
-    [40, 60], with a noise scale of 0.025, the paper's noise factor.
+    (Algorithm 2). For the other systems the paper does not state when noise is added, and prints
+    neither clipping bound nor epsilon. By default noise is added once per upload. The default
+    ``clip`` is that of section 5.4. The default ``epsilon`` is the lower end of section 5.7's
+    interval [40, 60], with a noise scale of 0.025, the paper's noise factor.
 
     Source: equation 12 and section 5.3 of the FedRec paper; FedNews is after Qi et al. 2020.
     """

@@ -151,7 +151,9 @@ def _design_entry_pair(small: ComposedSystem, noise: ClippedNoise) -> tuple[Desi
 
 
 def _design_model(small: ComposedSystem, profiles: Interactions, slope: float) -> Broadcast | None:
-    """Returns a model of dimension 1 with scores of 0, whose derivative by item rows is ``slope``.
+    """Returns a model of dimension 1 in which every item has the score 0.
+
+    ``slope`` is the derivative of an item's score with respect to the item's row.
 
     None if the score is a product with a vector that the device keeps.
     """

@@ -52,7 +52,8 @@ class BitFlip(BitMechanism):
 
         eps is ``epsilon``, the epsilon of a bit. P(1 | 1) is rounded down, so that the epsilon of
         the result never exceeds ``epsilon``. The epsilon of the result is lower by 1e-12 at epsilon
-        10, and by 1e-7 at epsilon 20. It is at most 36.7, because P(1 | 1) is a double below 1.
+        10, and by 1e-7 at epsilon 20. No result has an epsilon above 36.7, because P(1 | 1) is a
+        double below 1.
         """
         p = min(float(expit(check_epsilon(epsilon))), 1.0 - 2.0**-53)
         while p > 0.5 and math.log(p) - math.log(1.0 - p) > epsilon:
@@ -235,8 +236,7 @@ class OneCoordinate(Checked):
     def draw_coordinates(self, rng: Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
         """Draws the index of each report's coordinate uniformly, int64 of shape ``size``.
 
-        A caller that draws coordinates first needs to compute only the entries at these
-        coordinates.
+        The caller then needs to compute only the entries at these coordinates.
         """
         return rng.integers(0, self.dimension, size=size)
 
@@ -342,9 +342,9 @@ class Ternary(bases.NumberMechanism):
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
 
-    Source: ternary quantization, Wen et al., TernGrad, 2017; as a mechanism, with r a constant, in
-    the released code of VerticalGNN (entry 37 of docs/claims.csv). The variant with a ``share`` was
-    designed for this package.
+    Source: ternary quantization (Wen et al., TernGrad, 2017), which the released code of
+    VerticalGNN uses as a mechanism, with constant r (entry 37 of docs/claims.csv). The variant with
+    a ``share`` was designed for this package.
     """
 
     bound: Positive

@@ -315,7 +315,7 @@ class Claimant(Protocol):
     """Interface of a system with claims that an audit compares with proved bounds.
 
     The system need not be runnable: released code of a paper has this interface, too. Members with
-    a body have defaults that hold for most systems.
+    a body return defaults that are right for most systems.
     """
 
     @property

@@ -115,7 +115,7 @@ class System(Checked, Target, ABC):
     tuned_values: values of settings, by name, with which the training converges; empty if it
         converges with the paper's values.
     aliases: map from other names of settings, such as the paper's symbols, to their field names.
-    is_central: whether all rounds run within a server that holds the data. Then the record of
+    is_central: whether all rounds run within a server that holds the data. If true, the record of
         messages (transcript) has no rounds.
     """
 
