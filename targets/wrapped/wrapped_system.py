@@ -93,8 +93,8 @@ class WrappedSystem(System):
     client: function that returns a device's upload (an array, a list or a dictionary of arrays, of
         numpy or torch): ``client(history, model, rng)``, or ``client(history, model, rng, state)``,
         where ``state`` is the dictionary that belongs to the device
-    model: the first model, in one of the forms of an upload, or a function that creates it for a
-        number of items; None if the server broadcasts nothing
+    model: the initial model that the server broadcasts: an array, a list or a dictionary of arrays,
+        or a function that creates it for a number of items; None if the server broadcasts nothing
     server: function that returns the next model: ``server(model, uploads)`` or ``server(model,
         uploads, rng)``. If None, uploaded models are averaged, and uploaded changes are averaged
         and added to the model

@@ -348,16 +348,18 @@ class StepNoise:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
 
         If ``descent`` samples each unit (rating or user) independently, sampling amplifies privacy
-        for adding or removing a unit, and for replacing data of one unit. If a step samples n' of a
-        party's n rows (users), as in the paper, the event depends on the change:
+        in two cases: a unit is added or removed, or data of one unit are replaced.
+
+        If a step samples n' of a party's n rows (users), as in the paper, the event depends on the
+        change:
 
         - Adding or removing a user: the event of Poisson sampling at rate n'/n, with noise
           multiplier ``row_noise_multiplier``. A sample has a fixed size, so that an added user
-          takes the place of another user (``losses.pairs.FixedSizeSamplePair``). The event is
-          without sampling if n' >= n/4, if n' depends on the added user, or if ``has_user_steps``
-          is true.
+          takes the place of another user (``losses.pairs.FixedSizeSamplePair``).
+        - Adding or removing a user, if n' >= n/4, if n' depends on the added user, or if
+          ``has_user_steps`` is true: an event without sampling.
         - Replacing a user, if ``has_user_steps`` is false: the event of a sample of n' of n rows.
-        - All other changes, such as one rating: the event without amplification by sampling. The
+        - All other changes, such as one rating: an event without amplification by sampling. The
           gradients of the user's other ratings show in which steps the user's row is sampled.
         """
         # If the party ``has_user_steps``, the users whose places an added user took have missed a
