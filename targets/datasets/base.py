@@ -167,7 +167,8 @@ class Interactions:
     def digest(self) -> str:
         """Computes the SHA-256 digest of the data, in hexadecimal digits.
 
-        The digest covers users, items, ratings, timestamps, attributes and genres, but not titles.
+        The digest covers users, items, ratings, timestamps, attributes and genres, but not names,
+        titles and notes.
         """
         digest = hashlib.sha256()
 
