@@ -243,8 +243,9 @@ def search_pair(
     return list(pair)
 
 
+# Callable f(x, rng) or f(x, rng, size) that returns one output, or ``size`` outputs, for input x.
 Randomizer = Callable[..., Any]
-
+# Maximum number of inputs in a list.
 MAX_INPUTS = 64
 # One in this number of draws is examined for the type and structure of outputs.
 _DRAWS_PER_LOOK = 50
@@ -269,14 +270,15 @@ def verify_ldp(
 
     Parameters
     ----------
-    mechanism : the randomizer, in one of two forms. The first form is an object that states its
-        probabilities: a ``Mechanism``, a ``Density``, or any object with ``log_prob(output,
-        value)``. Its sampler is first tested against these probabilities, and its largest ratio of
-        probabilities is then searched exactly. The second form is a callable ``f(x, rng)`` or
-        ``f(x, rng, size)``. Its epsilon is bounded from below, at ``confidence`` if all outputs,
-        also those of one call, are independent. A bound that exceeds the claim is measured a second
-        time. A callable that satisfies the claim is therefore refuted with probability at most
-        (1 - confidence)^2.
+    mechanism : the randomizer, in one of two forms:
+
+        - An object that states its probabilities: a ``Mechanism``, a ``Density``, or any object
+          with ``log_prob(output, value)``. Its sampler is first tested against these probabilities;
+          then their largest ratio is searched exactly.
+        - A callable ``f(x, rng)`` or ``f(x, rng, size)``. Its epsilon is bounded from below, at
+          ``confidence`` if all outputs, also those of one call, are independent. A bound that
+          exceeds the claim is measured a second time, so that a callable that satisfies the claim
+          is refuted with probability at most (1 - confidence)^2.
     epsilon, delta : the claimed numbers of local differential privacy (LDP).
     inputs : the inputs to compare, at least 2 and at most 64, or a Hypothesis strategy of inputs.
         The default is the whole domain if the mechanism states one, otherwise 0 and 1.
@@ -286,13 +288,11 @@ def verify_ldp(
         at most half as many outputs in addition. If a call returns many outputs, a few hundred more
         draws test whether outputs depend on the order of calls.
     seconds : approximate time limit for draws, in seconds; None for no limit. If ``samples`` draws
-        would take longer, fewer are made. Their number is planned from the time of a few draws that
-        are discarded, before any output is examined. It therefore does not depend on the counted
-        outputs, and the bound has the confidence of a bound with a fixed number of draws. All
-        planned draws are made, however long they take. The number depends on the load of the
-        machine. The field ``method`` of the result states the number; give it as ``samples`` to
-        repeat the result. If a call has a large fixed cost, each call is for more outputs, up to
-        512, which ``method`` also states.
+        would take longer, fewer are made. A few timed draws, which are discarded, determine the
+        number before any output is counted, so that ``confidence`` holds. All planned draws are
+        made, however long they take. The number depends on the load of the machine. The field
+        ``method`` of the result states it; give it as ``samples`` to repeat the result. If a call
+        has a large fixed cost, each call is for more outputs, up to 512, which ``method`` states.
     confidence : confidence of a measured bound.
     seed : seed of the draws.
     trace : whether to trace a callable first, by running every path of its random draws, which

@@ -24,12 +24,13 @@ from fedrec_auditor.auditor.worlds.sampler import Sampler
 # Uniform doubles in (0, 1) as integer multiples of 2^-53, the resolution of numpy's generators.
 UniformNumerators = NDArray[np.int64]
 
+# Number of random bits of a uniform double.
 UNIFORM_BITS = 53
 _WORDS = 624
 _BATCH = _WORDS // 2
 _MAX_NUMBERS = 32
-# Number of uniforms on each side of the inverse that are tried, because rounding may break the
-# order there; and distances of further uniforms that test the order on larger scales.
+# Number of uniforms that are tried on each side of the uniform that bisection finds, because
+# rounding may break the order there; and distances of further uniforms, to test the order.
 _NEIGHBOURS, _FARTHER = 8, 2 ** np.arange(4, UNIFORM_BITS - 1, 3)
 _MAX_DISORDER = 0.01
 
@@ -343,7 +344,7 @@ def _check_low_bits(
 
 
 def _has_few_values(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
-    """Checks whether few distinct numbers make up the ``chosen`` numbers of the outputs."""
+    """Whether fewer than half of the ``chosen`` numbers of the outputs are distinct."""
     numbers = outputs.reshape(len(outputs), -1)[:, : chosen.shape[1]][chosen]
     return 2 * len(np.unique(numbers)) < len(numbers)
 
