@@ -54,6 +54,7 @@ from fedrec_auditor.targets.wrapped.client import block_exits
 
 logger = logging.getLogger(__name__)
 
+# Result of each task.
 ResultsByTask = dict[Task, TaskResult]
 
 

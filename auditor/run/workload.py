@@ -44,7 +44,7 @@ class Workload:
     - ``stored_message_bytes``: bytes of all stored messages, in memory or on disk. The estimate is
       right within a factor of 2, but not for messages that are drawn when they are read.
     - ``training_seconds``: time of the training. The estimate is right within a factor of 20, and
-      used only to refuse trainings of weeks.
+      used only to refuse trainings that take too long.
 
     All estimates follow from the ``TrainingCost`` that the system declares.
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     Inputs = list[Any] | SearchStrategy[Any] | None
 
 
+# Maximum number of draws per input.
 MAX_SAMPLES = 10**10
 # Default draws per input of a callable that returns many outputs per call.
 DEFAULT_BATCH_SAMPLES = 1_000_000
