@@ -70,15 +70,15 @@ def wrap_system(
         "items", "codes", "vector"), for all arrays of an upload, or by name of the array. By
         default, the kinds are detected by running the client.
     route : strongest adversary that the protocol permits, by what it sees, such as "server" or
-        "aggregate" (sums). The default is that of the claims.
+        "aggregate" (sums). The default is the strongest adversary of the claims, or "server"
+        without claims.
     public : numbers that an adversary knows about the system, such as {"negatives": 4}.
     proof : dp-accounting event of the mechanism of one round, for the unit and adversary of
         the claims, as in ``account``. Noise multipliers are relative to the norm to which the
-        contribution of a unit is clipped. Multipliers count half if claims are about
-        replacement, because two clipped uploads differ by up to twice the norm. The event of a
-        training is composed of one such event per round, without amplification by sampling.
-        Alternatively, events by horizon, {"round": EVENT, "training": EVENT}, if a smaller event of
-        the training is known.
+        contribution of a unit is clipped. Multipliers are halved if claims are about replacement,
+        because two clipped uploads differ by up to twice the norm. The event of a training is
+        composed of one such event per round, without amplification by sampling. If a better event
+        of the training is known, give both by horizon: {"round": EVENT, "training": EVENT}.
     scores : function ``scores(model, history)`` that returns the scores of all items, with which
         utility is measured.
     obeys : whether devices accept any model from the server, so that a malicious server may choose
@@ -161,7 +161,7 @@ def audit_system(
     games : games (experiments that measure epsilon) to play: "local" (one message), "round",
         "training", "one-run". Games are played independently of the chosen ``attacks``.
     out : directory for the reports. An interrupted audit resumes there. None to write no files.
-    jobs, memory : number of workers, and GiB that they may use together.
+    jobs, memory : number of workers, and memory that they may use together, in GiB.
     backend, address : system that runs the workers ("loky", "dask" or "ray"), and its address.
     progress : whether to show progress, or a function that receives it.
     given : parameters of ``wrap_system``, such as model, server, rounds or proof, and further
@@ -169,9 +169,9 @@ def audit_system(
 
     Games make as many runs as some minutes allow, by the stated cost of a message, unless ``runs``
     is given. If timed trial runs show that a game would take more than four times as long, the game
-    makes fewer runs, which the record states. The messages of a training are held in memory, or on
-    disk if they exceed it. Raises InputError for a faulty client, with the fault and its place in
-    one line.
+    makes fewer runs, and the record states their number. Messages of a training that do not fit
+    into memory are stored on disk. Raises InputError for a faulty client, with the fault and its
+    place in one line.
 
     >>> import numpy as np
     >>> from fedrec_auditor import Claim
