@@ -54,8 +54,8 @@ def wrap_system(
     ----------
     client : function ``client(history, model, rng)`` that returns the upload of one device: an
         array, a tensor, a list, or a dictionary of these. ``history`` has ``items``, ``ratings``,
-        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` (index of the device)
-        and ``dense()``. If the function has a fourth parameter, ``state``, it also receives a
+        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` (its identifier) and
+        ``dense()``. If the function has a fourth parameter, ``state``, it also receives a
         dictionary that the device keeps between rounds.
     model : the first model, of the same types as uploads, or a function that makes it for a given
         number of items. With a function, games use small catalogues and are much faster. None if
@@ -83,13 +83,12 @@ def wrap_system(
         utility is measured.
     obeys : whether devices accept any model from the server, so that a malicious server may choose
         the model.
-    n_users : number of users for which the claims are made, if they depend on it: for noise
-        that is shared among devices, or for amplification by sampling or shuffling. Games in which
-        many users protect each other are then played with this number. By default, claims are
-        assumed to hold for any number of users.
+    n_users : number of users for which the claims are made; None if they hold for any number.
+        Claims depend on it if devices share the noise, or if sampling or shuffling amplifies
+        privacy. Games in which many users protect each other then run with this number.
     upload_seconds : seconds to compute one message, if it is slow. Games then make as many runs as
-        five minutes of one core allow by this time. If trial runs show that these runs would take
-        more than twenty minutes, games make fewer.
+        fit into five minutes of one core by this figure. If timed trial runs show that these would
+        take more than twenty minutes, games make fewer.
     drops_out : whether the client may return None. Its device then sends nothing in this round, and
         the server knows which device dropped out.
     rows : public function ``rows(items)`` that returns the rows of items in messages, or their

@@ -37,6 +37,7 @@ BOUNDS, UTILITY = "bounds", "utility"
 MAX_QUICK_ROUNDS = 20
 # Approximate seconds in which an attack reads one number of a message.
 _READ_SECONDS = 1e-7
+# Notes of an audit whose plan has an empty list of attacks, or lacks the local game.
 NO_ATTACK_NOTE = (
     "No attack was run: the plan's list of attacks is empty. Leave it out for all attacks."
 )

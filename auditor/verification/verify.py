@@ -192,10 +192,10 @@ def search_pair(
         that time allows.
 
     Each pair is scored by a lower bound on epsilon from at most 4,000 draws per input, and
-    Hypothesis is guided towards larger bounds. If the largest bound exceeds the claim, the result
-    is the simplest pair whose bound exceeds the claim by at least half of the largest excess. The
-    search measures at most 120 pairs, within ``samples`` and ``limit_draws``, but at least 8 pairs
-    with 100 draws per input.
+    Hypothesis is guided towards larger bounds. The result is the pair with the largest bound. If
+    this bound exceeds the claim, the result is instead the simplest pair whose bound lies above the
+    middle between the claim and the largest bound. The search measures at most 120 pairs, within
+    ``samples`` and ``limit_draws``, but at least 8 pairs with 100 draws per input.
 
     The draws of the search only select a pair and must not be used for the final bound. Raises
     InputError if the strategy does not give two different inputs.
@@ -283,11 +283,10 @@ def verify_ldp(
     epsilon, delta : the claimed numbers of local differential privacy (LDP).
     inputs : the inputs to compare, at least 2 and at most 64, or a Hypothesis strategy of inputs.
         The default is the whole domain if the mechanism states one, otherwise 0 and 1.
-    samples : draws per measured input. The default is 1,000,000, or 100,000 if a call returns one
-        output. For wide outputs the default is smaller: at most 2^28 numbers, but at least 10,000
-        draws. Draws are streamed, so that memory does not grow with their number. The checks draw
-        at most half as many outputs in addition. If a call returns many outputs, a few hundred more
-        draws test whether outputs depend on the order of calls.
+    samples : number of draws per measured input. The default is 1,000,000, or 100,000 if a call
+        returns one output. For wide outputs the default is smaller: at most 2^28 numbers, but at
+        least 10,000 draws. Memory does not grow with this number. The checks draw at most half as
+        many outputs in addition, and a few hundred to compare calls that return many outputs.
     seconds : approximate time limit for draws, in seconds; None for no limit. If ``samples`` draws
         would take longer, fewer are made. A few timed draws, which are discarded, determine the
         number before any output is counted, so that ``confidence`` holds. All planned draws are

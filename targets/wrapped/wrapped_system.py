@@ -108,12 +108,12 @@ class WrappedSystem(System):
     route: vantage (view of the uploads) of the party that sees most of them, if all parties follow
         the protocol
     settings: public parameters of the system, by name
-    proof: accounting events of dp-accounting, by horizon (round or training), for the unit and the
-        vantage of the claims; an audit proves an upper bound on epsilon from them. A noise
-        multiplier is relative to the norm to which the unit's contribution is clipped. If the
-        claims are about replacement, which changes two contributions, multipliers are halved
-        (``theorems.neighbours.convert_event_or_raise``). The events are those of all rounds of the
-        system, even if an audit runs fewer
+    proof: accounting events (dp-accounting) of a round and of the training, by horizon, for the
+        unit and the vantage of the claims; an audit proves an upper bound on epsilon from them.
+        Noise multipliers are relative to the clipping norm of one unit's contribution. They are
+        halved if the claims are about replacement, which changes two contributions
+        (``theorems.neighbours.convert_event_or_raise``). The event of a training covers all
+        ``rounds``, even if an audit runs fewer
     scores: function ``scores(model, history)`` that returns the scores of all items; None if
         utility is not measured
     upload_seconds: declared time to compute one message, in seconds; 0 if it is to be estimated

@@ -202,24 +202,22 @@ _MAX_ENTRIES = 16
 def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     """Checks that low-order bits of floating-point outputs do not exclude an input.
 
-    Noise in doubles takes only some of the doubles. Its sum with a value is rounded, depending on
-    the sizes of both, so that the set of possible sums depends on the value (Mironov 2012, "On
-    significance of the least significant bits for differential privacy").
+    The sum of a value and noise is rounded to a double, so that the set of possible outputs depends
+    on the value (Mironov 2012, "On significance of the least significant bits for differential
+    privacy"). Three methods look for outputs that are possible for one input only:
 
-    The exact method is for samplers that apply a monotone function to one uniform draw per number
-    (``MonotoneSampler``), such as ``value + rng.laplace()``. It measures the share of one input's
-    outputs that no uniform gives for another input, although some uniforms give smaller and larger
-    outputs. Such an output excludes the other input with certainty. If the lower confidence limit
-    of the share exceeds delta, any epsilon is refuted.
-
-    The black-box method selects cells (sign, exponent and lowest set bit of a number) in the first
-    half of the draws. A cell is selected if it occurs under one input and never under another,
-    although 20 draws were expected in it by the frequency of its sign and exponent. The check fails
-    if the counts in the second half refute the claim. Outputs with few distinct numbers are not
-    examined, because the ratio of their probabilities is measured directly.
-
-    The sign of zero is also a low-order bit: -0.0 equals 0.0, but is stored with its sign. The
-    event "an output contains -0.0" is known in advance, so that all draws count.
+    - The sign of zero: -0.0 equals 0.0, but is stored with its sign. The check fails if the counts
+      of outputs with -0.0 refute the claim.
+    - Inversion, for samplers that apply a monotone function to one uniform draw per number
+      (``MonotoneSampler``), such as ``value + rng.laplace()``. It measures the share of one input's
+      outputs that no uniform gives for another input, although some uniforms give smaller and
+      larger outputs. If the lower confidence limit of the share exceeds delta, any epsilon is
+      refuted.
+    - Cells of numbers with equal sign, exponent and lowest set bit. The first half of the draws
+      selects cells that occur under one input and never under another, although 20 draws were
+      expected by the frequency of sign and exponent. The check fails if the counts in the second
+      half refute the claim. Outputs with few distinct numbers are not examined, because the ratio
+      of their probabilities is measured directly.
 
     Limitation: if the sampler cannot be inverted (numpy's ``normal``, torch), the check misses two
     inputs whose doubles differ, but have the same lowest set bit.

@@ -237,15 +237,15 @@ def check_call_pairs(
     ``within_calls``: True to compare outputs of the same call, which are 1, 2, 3 or half a call
         apart, instead of outputs of different calls.
 
-    Up to 8 entries of an output, and the sum of its entries, are each reduced to one bit: whether
-    the number is large. The bits of two calls that are 1, 2 or 3 calls apart form a pair. A pair is
-    compared with a pair of much later calls if exactly two of their four bits are 1. If draws are
-    exchangeable, the two bits of a pair are then equal with probability exactly 1/3 (in 2 of 6
-    orders). They are equal more often if calls share noise, and less often if the shared noise has
-    opposite sign.
-
-    The share of equal pairs is tested by a two-sided binomial test, with error ``alpha`` over all
-    tests. The check is not run if no possible outcome could make it fail.
+    1. Up to 8 entries of an output, and the sum of its entries, are each reduced to one bit:
+       whether the number is large.
+    2. The bits of two calls that are 1, 2 or 3 calls apart form a pair. Each pair is joined with a
+       pair of much later calls, and counted if exactly two of the four bits are 1.
+    3. If draws are exchangeable, the two bits of a counted pair are equal with probability exactly
+       1/3 (in 2 of 6 orders). They are equal more often if calls share noise, and less often if the
+       shared noise has opposite sign.
+    4. The share of equal pairs is tested by a two-sided binomial test, with error ``alpha`` over
+       all tests. The check is not run if no possible outcome could make it fail.
     """
     lags = {*_LAGS}
     if within_calls:

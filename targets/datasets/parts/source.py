@@ -37,8 +37,8 @@ class DataFiles:
     - In an archive, the files may be in any folder.
 
     All files of an archive are checked before one is read: absolute names, ``..``, links and
-    encryption are refused. A file is refused if its declared size or the number of bytes that are
-    read from it exceeds the maximum.
+    encryption are refused. The bytes that are read from a file are counted against its maximum
+    size, because an archive may declare a false size.
     """
 
     path: Path
