@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def assert_ldp(pytestconfig: pytest.Config) -> Callable[..., Verification]:
-    """Fixture: the function ``testing.assert_ldp``, with the run's --ldp- options as defaults."""
+    """Fixture that returns ``testing.assert_ldp``, with the --ldp- options as defaults."""
     import functools
 
     from fedrec_auditor.auditor import testing

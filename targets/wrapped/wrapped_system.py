@@ -211,10 +211,7 @@ class WrappedSystem(System):
 
     @property
     def unused_proof_note(self) -> str:
-        """Note that the caller's proof fits no claim and is not used, with a remedy; "" otherwise.
-
-        Also "" if the caller gave no proof.
-        """
+        """Note that the caller's proof fits no claim and is not used; otherwise ""."""
         scopes = [scoped.claim.scope for scoped in self.stated_claims]
         proved = ((scope, replace(scope, horizon=at)) for scope in scopes for at in self.proof)
         used = any(scope.covers(each) for scope, each in proved)

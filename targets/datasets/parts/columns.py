@@ -427,7 +427,7 @@ FIRST_DATE, END_DATE, END_DATE_SECONDS = 19700101, 21000101, 4_102_444_800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeColumn(NumberColumn):
-    """Expected content of a column: times, which are in UTC unless they state a time zone.
+    """Expected content of a column of times; a time without a time zone is in UTC.
 
     A time is a number, an ISO 8601 date or time, or a text of the form ``AM_PM_TIME_FORMAT``.
 

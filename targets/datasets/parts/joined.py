@@ -113,10 +113,11 @@ class InteractionRows:
         return np.asarray(self.users.id_indices * np.int64(self.shape[1]) + self.items.id_indices)
 
     def build_rating_matrix(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
-        """Returns a matrix with the latest rating of each user-item pair, and their times.
+        """Returns a matrix with the latest rating of each user-item pair, and the ratings' times.
 
         The matrix has the shape (users, items), and the times have the order of its stored ratings.
-        If the file has no times, they are None, and the latest rating of a pair is its last row.
+        If the file has no times, the result has None instead of times, and the latest rating of a
+        pair is its last row.
         """
         row, column = self.users.id_indices, self.items.id_indices
         times, last = self.timestamps, self._latest_rows

@@ -265,7 +265,7 @@ def _has_closed_quotes(data: bytes, separator: str) -> bool:
 
 # Separators of fields that are recognised in text files.
 FIELD_SEPARATORS = (",", "\t", ";", "|", "::", " ")
-# Separator of fields that the ending of a file name states.
+# Usual separator of fields, by the suffix of the file name.
 SEPARATOR_BY_SUFFIX = {".csv": ",", ".tsv": "\t"}
 # Keys by which a caller may state the form of a text file.
 TEXT_FILE_KEYS = ("separator", "header", "quotes")

@@ -85,10 +85,10 @@ def is_secagg_mod(mod: Any) -> bool:
 def match_flower_part(part: Any) -> tuple[str, bool]:
     """Returns the Flower name of a mod or strategy, and whether Flower itself defines it.
 
-    - For an instance of a subclass of a Flower class, and for a strategy with a replaced
-      aggregation method, the result is (name of the Flower class, False).
-    - For all other objects that are not Flower's, the result is ("", False), even if their name is
-      that of a Flower object.
+    - An object of Flower gives (its name, True).
+    - An instance of a subclass of a Flower class, or a strategy with a replaced aggregation method,
+      gives (name of the Flower class, False).
+    - Any other object gives ("", False), even if it has the name of a Flower object.
     """
     kinds = (part,) if hasattr(part, "__name__") else type(part).__mro__
     for kind in kinds:
