@@ -266,9 +266,11 @@ def suggest_names(name: str, names: Sequence[str], otherwise: str, max_names: in
     """Returns a hint with the ``names`` that are similar to a wrong ``name``.
 
     - If some of the ``names`` begin with ``name``, the hint has these names.
-    - Otherwise it has at most ``max_names`` similar names. Case and underscores do not count.
+    - Otherwise it has at most ``max_names`` similar names.
     - If no name is similar, it has the text ``otherwise`` and all names, or is empty if
       ``otherwise`` is empty.
+
+    Case and underscores do not count.
 
     >>> suggest_names("FMF", ["fcf", "fmf-ldp", "fmf-vfl"], "There are")
     'Did you mean fmf-ldp or fmf-vfl?'

@@ -412,9 +412,11 @@ def _find_separator(
 ) -> tuple[TextTable, bool]:
     """Returns the file with its separator, and whether its first line looks like a row.
 
-    The separator is the given one, or else a separator with which ``choose`` succeeds. For a file
-    without names of columns, it is the separator that yields the largest number of fields, equal in
-    all lines. Raises InputError if several separators fit.
+    - A separator in ``options`` is used.
+    - Otherwise, it is the separator with which ``choose`` succeeds. If there are several, it is the
+      usual one for the suffix of ``path``, or InputError is raised.
+    - For a file without names of columns, it is the separator that splits all lines into the most
+      fields, equally many.
     """
     own = SEPARATOR_BY_SUFFIX.get(path.suffix.lower(), "")
     mark = options.get("separator", "")

@@ -392,6 +392,6 @@ def _find_gap(name: str, part: Any, outer: Sequence[Any]) -> str:
 
 
 def _round_up(value: float) -> str:
-    """Returns the value in four digits, rounded up."""
+    """Returns the value as text with four significant digits, rounded up."""
     digits = 3 - math.floor(math.log10(value))
     return f"{math.ceil(value * 10**digits) / 10**digits:.{max(digits, 0)}f}"
