@@ -93,8 +93,8 @@ def command(
 ) -> None:
     """Judge the papers' privacy claims by proofs and exact computation only.
 
-    Judges one entry of the catalogue and shows its derivation; or all entries, or those of one
-    paper; or all claims of one target, with any settings (by default for the size of MovieLens
+    Judges one entry of the catalogue and shows its derivation, all entries of a paper or of the
+    catalogue, or all claims of one target with any settings (by default for the size of MovieLens
     100K). No data are read and nothing is simulated.
     """
     numbered = subject is not None and bool(_NUMBER.fullmatch(subject))

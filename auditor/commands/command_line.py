@@ -33,6 +33,7 @@ from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.auditor.machine.output import discard_output, open_std_streams, print_message
 
+# Exit codes: wrong usage or input, error or interruption, and output closed by its reader.
 EXIT_BAD_INPUT = 2
 EXIT_ERROR = 3
 EXIT_CLOSED_PIPE = 141

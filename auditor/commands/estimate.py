@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.accountants.statements import Bound
     from fedrec_auditor.auditor.worlds.guesses import ThresholdLimits
 
+# Points of the curve of epsilon by delta ("curve") and of Renyi divergence by order ("renyi").
 CurvePoints = dict[str, list[dict[str, float]]]
 _BAND = "all-thresholds"
 _DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)

@@ -62,10 +62,10 @@ def wrap(
         or a function that makes them for a given number of items. With a function, games use small
         catalogues and are much faster.
     data : function with which a ``ClientApp`` loads its partition, or its name
-        ("module:function"). During the audit a function that returns ``adapt(history)``, or the
-        history, takes its place.
+        ("module:function"). During the audit, this function returns ``adapt(history)`` instead.
     adapt : function that converts a history to the data that the app expects. If it has more
-        parameters, it also receives the arguments of the app's call.
+        parameters, it also receives the arguments of the app's call. None if the app expects the
+        history itself.
     mods : mods (wrappers of a client) for an app that is a function, the outermost first, as in
         ``ClientApp``.
     strategy : strategy of the server, which aggregates updates. The default is their mean. Claims

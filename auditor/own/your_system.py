@@ -54,8 +54,8 @@ def wrap_system(
     ----------
     client : function ``client(history, model, rng)`` that returns the upload of one device: an
         array, a tensor, a list, or a dictionary of these. ``history`` has ``items``, ``ratings``,
-        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` (index of the device)
-        and ``dense()``. If the function has a fourth parameter, ``state``, it also receives a
+        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` (its identifier) and
+        ``dense()``. If the function has a fourth parameter, ``state``, it also receives a
         dictionary that the device keeps between rounds.
     model : the first model, of the same types as uploads, or a function that makes it for a given
         number of items. With a function, games use small catalogues and are much faster. None if
@@ -70,26 +70,25 @@ def wrap_system(
         "items", "codes", "vector"), for all arrays of an upload, or by name of the array. By
         default, the kinds are detected by running the client.
     route : strongest adversary that the protocol permits, by what it sees, such as "server" or
-        "aggregate" (sums). The default is that of the claims.
+        "aggregate" (sums). The default is the strongest adversary of the claims, or "server"
+        without claims.
     public : numbers that an adversary knows about the system, such as {"negatives": 4}.
     proof : dp-accounting event of the mechanism of one round, for the unit and adversary of
         the claims, as in ``account``. Noise multipliers are relative to the norm to which the
-        contribution of a unit is clipped. Multipliers count half if claims are about
-        replacement, because two clipped uploads differ by up to twice the norm. The event of a
-        training is composed of one such event per round, without amplification by sampling.
-        Alternatively, events by horizon, {"round": EVENT, "training": EVENT}, if a smaller event of
-        the training is known.
+        contribution of a unit is clipped. Multipliers are halved if claims are about replacement,
+        because two clipped uploads differ by up to twice the norm. The event of a training is
+        composed of one such event per round, without amplification by sampling. If a better event
+        of the training is known, give both by horizon: {"round": EVENT, "training": EVENT}.
     scores : function ``scores(model, history)`` that returns the scores of all items, with which
         utility is measured.
     obeys : whether devices accept any model from the server, so that a malicious server may choose
         the model.
-    n_users : number of users for which the claims are made, if they depend on it: for noise
-        that is shared among devices, or for amplification by sampling or shuffling. Games in which
-        many users protect each other are then played with this number. By default, claims are
-        assumed to hold for any number of users.
+    n_users : number of users for which the claims are made; None if they hold for any number.
+        Claims depend on it if devices share the noise, or if sampling or shuffling amplifies
+        privacy. Games in which many users protect each other then run with this number.
     upload_seconds : seconds to compute one message, if it is slow. Games then make as many runs as
-        five minutes of one core allow by this time. If trial runs show that these runs would take
-        more than twenty minutes, games make fewer.
+        fit into five minutes of one core by this figure. If timed trial runs show that these would
+        take more than twenty minutes, games make fewer.
     drops_out : whether the client may return None. Its device then sends nothing in this round, and
         the server knows which device dropped out.
     rows : public function ``rows(items)`` that returns the rows of items in messages, or their
@@ -161,7 +160,7 @@ def audit_system(
     games : games (experiments that measure epsilon) to play: "local" (one message), "round",
         "training", "one-run". Games are played independently of the chosen ``attacks``.
     out : directory for the reports. An interrupted audit resumes there. None to write no files.
-    jobs, memory : number of workers, and GiB that they may use together.
+    jobs, memory : number of workers, and memory that they may use together, in GiB.
     backend, address : system that runs the workers ("loky", "dask" or "ray"), and its address.
     progress : whether to show progress, or a function that receives it.
     given : parameters of ``wrap_system``, such as model, server, rounds or proof, and further
@@ -169,9 +168,9 @@ def audit_system(
 
     Games make as many runs as some minutes allow, by the stated cost of a message, unless ``runs``
     is given. If timed trial runs show that a game would take more than four times as long, the game
-    makes fewer runs, which the record states. The messages of a training are held in memory, or on
-    disk if they exceed it. Raises InputError for a faulty client, with the fault and its place in
-    one line.
+    makes fewer runs, and the record states their number. Messages of a training that do not fit
+    into memory are stored on disk. Raises InputError for a faulty client, with the fault and its
+    place in one line.
 
     >>> import numpy as np
     >>> from fedrec_auditor import Claim

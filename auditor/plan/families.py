@@ -263,10 +263,14 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
 
 
 def suggest_names(name: str, names: Sequence[str], otherwise: str, max_names: int = 3) -> str:
-    """Returns a hint with ``names`` that begin with ``name``, or at most ``max_names`` similar.
+    """Returns a hint with the ``names`` that are similar to a wrong ``name``.
 
-    Case and underscores do not count. If none is similar, the hint is ``otherwise`` and all names;
-    empty if ``otherwise`` is empty.
+    - If some of the ``names`` begin with ``name``, the hint has these names.
+    - Otherwise it has at most ``max_names`` similar names.
+    - If no name is similar, it has the text ``otherwise`` and all names, or is empty if
+      ``otherwise`` is empty.
+
+    Case and underscores do not count.
 
     >>> suggest_names("FMF", ["fcf", "fmf-ldp", "fmf-vfl"], "There are")
     'Did you mean fmf-ldp or fmf-vfl?'
@@ -371,6 +375,7 @@ def list_reproductions() -> tuple[str, ...]:
     return tuple(sorted(name for name in papers if papers[name].printed_numbers.is_measured))
 
 
+# All families of components, by name.
 FAMILIES = {
     family.kind: family
     for family in (

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
 
 
+# Value of a setting; for a part of a system (such as its learner), a table with name and settings.
 ScalarSetting = bool | int | float | str
 SettingValue = ScalarSetting | Mapping[str, ScalarSetting]
 # Setting of every system. If true, the defaults of its other settings are values with which the
@@ -99,10 +100,9 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, SettingValue]]:
 
 
 def get_fields_and_aliases(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
-    """Returns the names of a system's fields, with ``LEARNS_SETTING_NAME`` (a setting of every
-    system), and the fields that its aliases mean, by alias.
+    """Returns the names of a system's settings, and the setting that each alias denotes.
 
-    ``target``: name of the system.
+    ``target``: name of the system. Its settings are its fields and ``LEARNS_SETTING_NAME``.
 
     Raises InputError with similar names if there is no such system.
 

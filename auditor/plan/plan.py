@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Target
 
 
+# Names of the fields on tables of users and items, and of all fields that select the audited data.
 SIDE_TABLE_FIELDS = ("users", "items", "attributes", "bins")
-# Names of the fields that select the audited data; ``SIDE_TABLE_FIELDS`` has those on users and
-# items.
 DATA_FIELDS = ("data", "columns", *SIDE_TABLE_FIELDS, "min_user", "min_item", "min_rating")
 # Name that stands for all systems.
 ALL_TARGETS = "all"
@@ -145,7 +144,7 @@ class Plan(BaseModel):
     ``data``: name of a data set, or a path.
     ``columns``: names of a table's columns for user, item, rating and timestamp.
     ``users``: path of a file with a table of users and their attributes (``SideTables``), or None.
-    ``items``: path of a file with a table of items, likewise.
+    ``items``: path of a file with a table of items and their features, or None.
     ``attributes``: names of the user attributes to attack; None for all.
     ``bins``: lower edges of the bins of numeric columns in these tables, by column.
     ``min_user``: minimum number of interactions of a user; users with fewer are left out.
@@ -163,15 +162,15 @@ class Plan(BaseModel):
         which the record notes; games run nevertheless.
     ``per_user``: whether the record lists each user's success.
     ``estimator``: name of the estimator of lower bounds from sampled scores.
-    ``by``: name of the attack by which the adversary decides in the games "round" and "training":
-        its guess is the score; None for the strongest known adversary.
+    ``by``: name of the attack that replaces the adversary in the games "round" and "training": its
+        guess is the adversary's score. None for the strongest known adversary.
     ``games``: games (experiments that measure epsilon) for every system. "local" measures one
         client's message and also runs attacks and utility on a training; "round" and "training"
         have a canary (a designed user) in a small ``population``; "one-run" has many ``canaries``
         in one training on all data.
     ``runs``: number of runs of each world (neighbouring input) in "round" (by default 20,000) and
         "training" (1,000).
-    ``population``: numbers of users and items in these two games (``CanaryGame``).
+    ``population``: numbers of users and items in the games "round" and "training".
     ``canaries``: number of canaries in "one-run"; by default 1,000, but at most twice the number of
         users.
     ``settings``: for each system, the fields that differ from those of its paper: a number or a

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
+# Beginning of the name of a group of entry points; the name of the family follows.
 ENTRY_POINT_PREFIX = "fedrec_auditor."
 # Name that stands for all plug-ins of a distribution whose entry points cannot be read.
 UNREADABLE_PLUGIN_NAME = "*"

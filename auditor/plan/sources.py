@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Formats of a table, for error messages.
 TABLE_DESCRIPTION = "a table (text with one row per line, Parquet, Feather or lines of JSON)"
 
 

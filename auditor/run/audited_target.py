@@ -133,7 +133,7 @@ class AuditedTarget:
 
     @cached_property
     def held_out_and_run(self) -> tuple[HeldOutData, systems.TrainingRun]:
-        """Held-out data, and the run of the training on all other data, at the first access.
+        """Held-out data, and the training on all other data, which is run on the first access.
 
         Raises InputError if the data do not suffice.
         """

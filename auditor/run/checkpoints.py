@@ -21,6 +21,7 @@ from fedrec_auditor.reports.record import store
 
 logger = logging.getLogger(__name__)
 
+# Name of the folder with the results of finished tasks, in the run directory.
 TASKS_FOLDER = ".tasks"
 # Largest size, in bytes, of a stored task that is read. Typical large ones have some 100,000 bytes.
 MAX_TASK_FILE_BYTES = 2**26
@@ -101,7 +102,7 @@ class FileChunkStore:
     runs.
 
     - ``folder``: directory of the files.
-    - ``key_prefix``: first part of their names, a hash of the plan, the data and the code.
+    - ``key_prefix``: first part of the files' names: a hash of the plan, the data and the code.
     - ``chunk_cache``: chunks that this process has read or written.
 
     A file has the SHA-256 of its name and content, followed by an npz archive.

@@ -26,6 +26,7 @@ import cloudpickle
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 from fedrec_auditor.auditor.plan.versions import get_versions, hash_source
 
+# Type of the result of one call.
 Result = TypeVar("Result")
 _LOOK = 10  # seconds to wait for a cluster
 _CALL_LOCK = threading.Lock()  # one call at a time: calls set thread limits and random states

@@ -49,9 +49,9 @@ def make_resources(
 
     - ``jobs``: number of workers. The default is the number of cores, or of workers of the cluster.
     - ``device``: device on which each worker simulates clients, as torch names it.
-    - ``memory``: GiB of all workers together. The default is the memory of this machine or of the
-      cluster. Messages of a worker beyond a quarter of its share, or beyond 2 GiB, are stored on
-      disk.
+    - ``memory``: memory that all workers together may use, in GiB. The default is the memory of
+      this machine or of the cluster. A worker stores messages in at most a quarter of its share,
+      and at most 2 GiB; further messages are stored on disk.
     - ``backend``: "loky" for processes of this machine, "dask" or "ray" for a cluster.
     - ``address``: address of the cluster.
 

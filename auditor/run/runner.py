@@ -54,6 +54,7 @@ from fedrec_auditor.targets.wrapped.client import block_exits
 
 logger = logging.getLogger(__name__)
 
+# Result of each task.
 ResultsByTask = dict[Task, TaskResult]
 
 
@@ -269,9 +270,9 @@ class _TaskRunner:
     def run(self, task: Task, work: Callable[[], TaskResult]) -> TaskResult:
         """Runs the function ``work`` of a task, with libraries in one thread; returns its result.
 
-        An exception in ``work`` becomes an error of the result, so that other tasks continue. NaN
-        among the numbers, and a system's refusal of the data or of its settings, also become
-        errors. If no other system is audited, the refusal is raised as InputError.
+        Failures become errors of the result, so that other tasks continue: an exception in
+        ``work``, NaN among the numbers, and a system's refusal of the data or of its settings. The
+        refusal is raised as InputError if no other system is audited.
         """
         name = self.audit.label_step(task.target, task.step)
         with limit_to_one_thread(None), machine_progress.note_progress(self.notes, name):

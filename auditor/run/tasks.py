@@ -31,10 +31,13 @@ from fedrec_auditor.targets.systems.base import Target, get_origin
 
 logger = logging.getLogger(__name__)
 
+# Names of the steps that compute exact lower bounds on epsilon, and that measure utility.
 BOUNDS, UTILITY = "bounds", "utility"
+# Maximum number of rounds of a training in a quick audit.
 MAX_QUICK_ROUNDS = 20
 # Approximate seconds in which an attack reads one number of a message.
 _READ_SECONDS = 1e-7
+# Notes of an audit whose plan has an empty list of attacks, or lacks the local game.
 NO_ATTACK_NOTE = (
     "No attack was run: the plan's list of attacks is empty. Leave it out for all attacks."
 )
@@ -74,7 +77,7 @@ class TaskResult(record_rows.Row):
     ``utility``: utility metrics.
     ``messages``: per system, the number of all messages, of messages that leave the model
         unchanged, and of messages with numbers that are infinite, NaN or too large.
-    ``reproduced``: measured numbers beside those that a paper prints.
+    ``reproduced``: numbers that a paper prints, with the numbers measured here.
     ``errors``: error messages; empty if the task succeeded.
     ``seconds``: duration of the task.
     """
@@ -98,10 +101,9 @@ class Audit:
     - ``targets``, ``attacks``: systems and attacks, by name.
     - ``interactions``: the data.
     - ``games``: names of the games (experiments with a canary, a designed user).
-    - ``confidence``: confidence of each sampled bound. It is larger than the plan's, because the
-      plan's error probability is divided by the number of bounds (Bonferroni), so that all bounds
-      hold together. So an audit of many systems refutes a true claim no more often than an audit of
-      one system.
+    - ``confidence``: confidence of each sampled bound. The plan's error probability is divided by
+      the number of bounds (Bonferroni), so that all bounds together hold with the plan's
+      confidence.
     - ``machine``: device and memory of the trainings.
     - ``notes``: sentences for the record, such as on attacks that do not run.
     - ``label``: text that distinguishes one of several audits in progress reports; the results do
@@ -412,8 +414,8 @@ def _list_slow_attacks(plan: Plan) -> tuple[str, ...]:
 
 
 def _make_quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
-    """Note on the runs, trainings and rounds that this audit makes fewer than usual; empty if there
-    are none.
+    """Note that this audit makes fewer runs, trainings or rounds than usual; empty if it does
+    not.
     """
     if LOCAL_NAME not in plan.games:
         return ()
@@ -434,10 +436,9 @@ def _make_quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
 
 
 def make_scoring_attack(name: str | None) -> Attack | None:
-    """Creates the attack ``name``, by which the adversary of a game decides; None if ``name`` is
-    None.
+    """Creates the attack whose guess is the adversary's score in a game (simulated experiment).
 
-    In a game (simulated experiment), the guess of the attack is the score of the adversary.
+    ``name``: name of the attack; if it is None, the result is None.
 
     Raises InputError unless the attack scores pairs of user and item.
     """

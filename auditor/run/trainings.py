@@ -18,6 +18,7 @@ from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
 _Row = TypeVar("_Row", AttackRow, UtilityRow)
 _FIRST_NOTE = "The curve and the figures per user are of the first training."
+# Method of the confidence intervals over several trainings, as the record states it.
 CI_METHOD = "Student's t over trainings and the users' interval, added in quadrature (MOVER)"
 
 

@@ -44,7 +44,7 @@ class Workload:
     - ``stored_message_bytes``: bytes of all stored messages, in memory or on disk. The estimate is
       right within a factor of 2, but not for messages that are drawn when they are read.
     - ``training_seconds``: time of the training. The estimate is right within a factor of 20, and
-      used only to refuse trainings of weeks.
+      used only to refuse trainings that take too long.
 
     All estimates follow from the ``TrainingCost`` that the system declares.
 
@@ -130,10 +130,11 @@ def iter_numeric_settings(part: Any) -> Iterator[tuple[str, float, float]]:
 def check_workload(
     target: Target, interactions: Interactions, machine: Machine, memory: float
 ) -> None:
-    """Raises InputError if a training needs more than ``memory`` bytes, more than the free disk
-    space, or more than 30 days.
+    """Raises InputError if a training needs too much memory, disk space or time.
 
     ``machine``: limit of the messages that are stored in memory, and folder for all other messages.
+    ``memory``: limit of the memory, in bytes. Stored messages must fit into this memory and the
+        free disk space together. The time is limited to 30 days.
     """
     work = Workload.estimate(target, interactions)
     free = shutil.disk_usage(machine.folder or tempfile.gettempdir()).free
@@ -240,9 +241,10 @@ def _n_bytes(count: int, dtype: np.dtype[Any]) -> float:
 def count_half_trainings(target: Target, interactions: Interactions, *, quick: bool) -> int:
     """Returns the number of trainings on random halves of the users that an audit makes.
 
-    ``quick``: whether the audit is quick, which makes fewer such trainings in less time.
+    ``quick``: whether the audit is quick; it then makes fewer of these trainings, and their time
+        limit is lower.
 
-    Raises InputError if they would take too long by the system's settings.
+    Raises InputError if the trainings would exceed the time limit by the system's settings.
     """
     count, limit = game.N_HALVES, game.MAX_HALVES_SECONDS
     if quick:
@@ -283,9 +285,9 @@ def limit_runs(simulation: Simulation, runs: int, seconds: float) -> tuple[int, 
     ``simulation``: simulates the runs of a game.
     ``seconds``: processor time for the runs of the two worlds, in seconds.
 
-    A few trial runs are timed first and discarded. Afterwards nothing depends on time, and no game
-    is stopped. The time is processor time, which hardly depends on other load of the machine. The
-    number of runs is at least ``MIN_RUNS``, unless ``runs`` is smaller.
+    A few trial runs are timed and discarded. Their processor time hardly depends on other load of
+    the machine. No game is stopped later. The number of runs is at least ``MIN_RUNS``, unless
+    ``runs`` is smaller.
     """
     run_seconds = math.inf
     for seed in np.random.SeedSequence(0).spawn(_N_TIMED):

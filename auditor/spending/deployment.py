@@ -66,6 +66,7 @@ class NoiseKind:
     max_tried_amount: float
 
 
+# The kinds of noise: on a sum (Gaussian, Laplace), and of a local report (randomized response).
 GAUSSIAN_NOISE = NoiseKind("gaussian", "z", Range("(0, inf)"), 1e-3, 1e6)
 LAPLACE_NOISE = NoiseKind("laplace", "b", Range("(0, inf)"), 1e-3, 1e9)
 # Above 700, e^eps is not a finite double.
@@ -266,11 +267,11 @@ class Deployment:
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the claim for all rounds and, if there are several rounds, for one round, per
-        adjacency.
+        """Returns, for each adjacency, the claim for all rounds and, if there are several, for one
+        round.
 
-        Adjacencies without known accounting are left out. If none has a known accounting, only the
-        intended adjacency is used. ``population`` has no effect.
+        Adjacencies without known accounting are left out. If no adjacency has a known accounting,
+        only the intended one is used. ``population`` has no effect.
         """
         known = [
             a for a in self.adjacencies if neighbours.convert_event(self.round_event, a) is not None
@@ -303,8 +304,10 @@ class Deployment:
         """Returns the accounting event of the mechanisms in ``scope``: of one round, or of all
         rounds.
 
-        ``scope``: a scope from ``make_scope``. ``population`` has no effect. Raises InputError if
-            no accounting under its adjacency is known.
+        ``scope``: a scope from ``make_scope``.
+        ``population``: not used.
+
+        Raises InputError if no accounting under the adjacency of ``scope`` is known.
         """
         event = neighbours.convert_event_or_raise(self.round_event, scope.adjacency)
         times = self.count_rounds(scope)
@@ -521,12 +524,14 @@ class AccountRequest:
         return replace(self, **changed)
 
     def make_deployments(self, claimed_epsilon: float = math.inf) -> tuple[Deployment, ...]:
-        """Makes the system that these arguments describe.
+        """Makes the system that these arguments describe, and a second one if users are bounded.
 
-        ``claimed_epsilon``: epsilon claimed for all rounds together; infinite without a claim.
+        ``claimed_epsilon``: epsilon claimed for all rounds of the first system together; infinite
+            without a claim.
 
-        If ``interactions_per_user`` is given, a second system without a claim follows, which
-        protects whole users with at most that many interactions, if its accounting is known.
+        If ``interactions_per_user`` is given, the second system has the same mechanisms, and
+        protects whole users with at most this number of interactions. It has no claim. It is left
+        out if no accounting for such users is known.
         """
         noise, one_round = self.noise, self._make_round_event()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)

@@ -171,7 +171,7 @@ class Account:
 
     def describe(self, width: int = NON_TERMINAL_WIDTH) -> str:
         """Formats the findings (bounds and verdicts) as text in lines of at most ``width`` columns,
-        unless a word is longer. It ends with ``statement``.
+        unless a word is longer. The text ends with ``statement``.
         """
         from fedrec_auditor.reports.writers.terminal import format_findings
 

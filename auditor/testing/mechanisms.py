@@ -24,6 +24,7 @@ from fedrec_auditor.auditor.judging.accounting import list_accountants
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
+# Number of draws per input, and p-value below which a statistical test fails.
 N_TEST_DRAWS = 60_000
 MIN_P_VALUE = 1e-9
 
@@ -37,11 +38,10 @@ class Case:
       pair.
     - ``outputs``: all possible outputs, if they are few; one output per interval if ``edges`` are
       given; otherwise None.
-    - ``cdf``: for densities, a function ``cdf(outputs, value)`` of outputs and one input
-      (``value``) that returns an array like ``outputs``: for each entry of an output, its
-      conditional distribution function, given the entries before it. It must not use ``log_prob``,
-      which it checks: the returned numbers are uniform on [0, 1] if the outputs have the stated
-      density.
+    - ``cdf``: for a mechanism with a density, its cumulative distribution function, written
+      independently of ``log_prob``, which the tests compare with it. ``cdf(outputs, value)``
+      returns an array like ``outputs`` for the input ``value``. If an output has several entries,
+      each entry gets its distribution function given the entries before it.
     - ``edges``: ends of the intervals on which the density is constant for all ``inputs``, if there
       are such intervals.
     """

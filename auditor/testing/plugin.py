@@ -1,6 +1,7 @@
-"""The pytest plugin of this package: the fixture ``assert_ldp``, and options for its defaults.
+"""Plugin for pytest: the fixture ``assert_ldp``, and command-line options for its defaults.
 
-pytest imports this file in every project, so that only pytest is imported at module level.
+Once this package is installed, pytest loads the plugin in every project. To keep that fast, only
+pytest is imported at module level.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def assert_ldp(pytestconfig: pytest.Config) -> Callable[..., Verification]:
-    """Fixture: the function ``testing.assert_ldp``, with the run's --ldp- options as defaults."""
+    """Fixture that returns ``testing.assert_ldp``, with the --ldp- options as defaults."""
     import functools
 
     from fedrec_auditor.auditor import testing

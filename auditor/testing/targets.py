@@ -34,6 +34,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import DesignedPair, Population, Target, TrainingRun
 from fedrec_auditor.targets.transcript import Broadcast, Round, RoundView, Uploads
 
+# Numbers of users and items in the data of the tests, and all scopes that a claim may have.
 USERS, ITEMS = 30, 20
 TEST_POPULATION = Population(n_users=USERS, n_items=ITEMS)
 ALL_SCOPES = tuple(
@@ -96,11 +97,13 @@ class TargetCase:
         return tuple(self.run.transcript.rounds) or pytest.skip("no round sends anything")
 
     def get_round_inputs(self, number: int = -1) -> tuple[Interactions, Broadcast | None]:
-        """Returns the users' data, and the model that clients receive in round ``number`` of this
-        object's training.
+        """Returns the users' data, and the model that clients receive in one round of the shared
+        training.
 
-        ``number``: index into ``rounds``. The model is None if nothing is broadcast. Skips the
-            calling test if messages come from silos and not from single users.
+        ``number``: index of the round in ``rounds``.
+
+        The model is None if nothing is broadcast. Skips the calling test if messages come from
+        silos and not from single users.
         """
         if self.run.transcript.public.n_silos is not None:
             pytest.skip("its messages come from silos, not from single users")

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     Inputs = list[Any] | SearchStrategy[Any] | None
 
 
+# Maximum number of draws per input.
 MAX_SAMPLES = 10**10
 # Default draws per input of a callable that returns many outputs per call.
 DEFAULT_BATCH_SAMPLES = 1_000_000
@@ -191,10 +192,10 @@ def search_pair(
         that time allows.
 
     Each pair is scored by a lower bound on epsilon from at most 4,000 draws per input, and
-    Hypothesis is guided towards larger bounds. If the largest bound exceeds the claim, the result
-    is the simplest pair whose bound exceeds the claim by at least half of the largest excess. The
-    search measures at most 120 pairs, within ``samples`` and ``limit_draws``, but at least 8 pairs
-    with 100 draws per input.
+    Hypothesis is guided towards larger bounds. The result is the pair with the largest bound. If
+    this bound exceeds the claim, the result is instead the simplest pair whose bound lies above the
+    middle between the claim and the largest bound. The search measures at most 120 pairs, within
+    ``samples`` and ``limit_draws``, but at least 8 pairs with 100 draws per input.
 
     The draws of the search only select a pair and must not be used for the final bound. Raises
     InputError if the strategy does not give two different inputs.
@@ -243,8 +244,9 @@ def search_pair(
     return list(pair)
 
 
+# Callable f(x, rng) or f(x, rng, size) that returns one output, or ``size`` outputs, for input x.
 Randomizer = Callable[..., Any]
-
+# Maximum number of inputs in a list.
 MAX_INPUTS = 64
 # One in this number of draws is examined for the type and structure of outputs.
 _DRAWS_PER_LOOK = 50
@@ -269,30 +271,28 @@ def verify_ldp(
 
     Parameters
     ----------
-    mechanism : the randomizer, in one of two forms. The first form is an object that states its
-        probabilities: a ``Mechanism``, a ``Density``, or any object with ``log_prob(output,
-        value)``. Its sampler is first tested against these probabilities, and its largest ratio of
-        probabilities is then searched exactly. The second form is a callable ``f(x, rng)`` or
-        ``f(x, rng, size)``. Its epsilon is bounded from below, at ``confidence`` if all outputs,
-        also those of one call, are independent. A bound that exceeds the claim is measured a second
-        time. A callable that satisfies the claim is therefore refuted with probability at most
-        (1 - confidence)^2.
+    mechanism : the randomizer, in one of two forms:
+
+        - An object that states its probabilities: a ``Mechanism``, a ``Density``, or any object
+          with ``log_prob(output, value)``. Its sampler is first tested against these probabilities;
+          then their largest ratio is searched exactly.
+        - A callable ``f(x, rng)`` or ``f(x, rng, size)``. Its epsilon is bounded from below, at
+          ``confidence`` if all outputs, also those of one call, are independent. A bound that
+          exceeds the claim is measured a second time, so that a callable that satisfies the claim
+          is refuted with probability at most (1 - confidence)^2.
     epsilon, delta : the claimed numbers of local differential privacy (LDP).
     inputs : the inputs to compare, at least 2 and at most 64, or a Hypothesis strategy of inputs.
         The default is the whole domain if the mechanism states one, otherwise 0 and 1.
-    samples : draws per measured input. The default is 1,000,000, or 100,000 if a call returns one
-        output. For wide outputs the default is smaller: at most 2^28 numbers, but at least 10,000
-        draws. Draws are streamed, so that memory does not grow with their number. The checks draw
-        at most half as many outputs in addition. If a call returns many outputs, a few hundred more
-        draws test whether outputs depend on the order of calls.
+    samples : number of draws per measured input. The default is 1,000,000, or 100,000 if a call
+        returns one output. For wide outputs the default is smaller: at most 2^28 numbers, but at
+        least 10,000 draws. Memory does not grow with this number. The checks draw at most half as
+        many outputs in addition, and a few hundred to compare calls that return many outputs.
     seconds : approximate time limit for draws, in seconds; None for no limit. If ``samples`` draws
-        would take longer, fewer are made. Their number is planned from the time of a few draws that
-        are discarded, before any output is examined. It therefore does not depend on the counted
-        outputs, and the bound has the confidence of a bound with a fixed number of draws. All
-        planned draws are made, however long they take. The number depends on the load of the
-        machine. The field ``method`` of the result states the number; give it as ``samples`` to
-        repeat the result. If a call has a large fixed cost, each call is for more outputs, up to
-        512, which ``method`` also states.
+        would take longer, fewer are made. A few timed draws, which are discarded, determine the
+        number before any output is counted, so that ``confidence`` holds. All planned draws are
+        made, however long they take. The number depends on the load of the machine. The field
+        ``method`` of the result states it; give it as ``samples`` to repeat the result. If a call
+        has a large fixed cost, each call is for more outputs, up to 512, which ``method`` states.
     confidence : confidence of a measured bound.
     seed : seed of the draws.
     trace : whether to trace a callable first, by running every path of its random draws, which

@@ -167,7 +167,8 @@ class Interactions:
     def digest(self) -> str:
         """Computes the SHA-256 digest of the data, in hexadecimal digits.
 
-        The digest covers users, items, ratings, timestamps, attributes and genres, but not titles.
+        The digest covers users, items, ratings, timestamps, attributes and genres, but not names,
+        titles and notes.
         """
         digest = hashlib.sha256()
 
@@ -222,11 +223,10 @@ class Filter(Checked):
         above 3 as interactions (section 3.1), so that its ``min_rating`` is 4
 
     The result is the largest part of the data in which every user and every item reaches its
-    minimum. Dropping a user also removes interactions of items, and vice versa, so that one pass
-    over users and items leaves some of them below the minimum. The papers that retain "users and
-    items with at least 60 interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not state the
-    number of passes. This class repeats the passes until nothing changes. The result does not
-    depend on the order of dropping.
+    minimum. Dropping a user also removes interactions of items, and vice versa, so that passes over
+    users and items are repeated until nothing changes. The papers that retain "users and items with
+    at least 60 interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not state the number of
+    passes. The result does not depend on the order of dropping.
 
     Identifiers, attributes, timestamps, genres and titles of the remaining users and items do not
     change. Memory: about 17 bytes per interaction in addition to the result. Time: one scan of the

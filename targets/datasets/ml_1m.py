@@ -50,10 +50,12 @@ class Ml1m(MovieLens):
     The items are the 3,706 movies with a rating, as papers count them. The file movies.dat also has
     177 movies without a rating.
 
-    The files state an age as the first year of a range: 1, 18, 25, 35, 45, 50 or 56. The first
-    three are "under 35", 35 (35 to 44) is "35 to 45", and the others are "over 45". Users aged 45
-    cannot be distinguished from users aged 46 to 49, and are therefore "over 45" here, but
-    "35 to 45" in MovieLens 100K.
+    The files state an age as the first year of a range:
+
+    - 1, 18 and 25 are "under 35";
+    - 35 (ages 35 to 44) is "35 to 45";
+    - 45 (ages 45 to 49), 50 and 56 are "over 45". Users aged 45 are therefore "over 45" here, but
+      "35 to 45" in MovieLens 100K.
 
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
 

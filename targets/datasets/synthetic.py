@@ -55,9 +55,9 @@ class Synthetic(Checked):
     """Synthetic data set, whose users draw distinct items with known probabilities.
 
     n_users, n_items: numbers of users and items
-    profile: approximate mean number of items in a user's profile (interaction history). A user has
-        at least 5 items, and at most half of all items or 5, whichever is more (or all items, if
-        these are fewer than 5)
+    profile: approximate mean number of items per user. Each user's number is limited to the range
+        from 5 to n_items // 2. With fewer than 12 items, each user has 5 items, or all items if
+        there are fewer than 5
     skew: exponent s of the decline of popularity: item j (from 1) has the popularity j^-s
     tastes: number of taste groups, into which users and items are divided
     taste: strength of the influence of the taste groups on choices, in [0, 1]

@@ -45,6 +45,7 @@ HEADER_IS_ROW_ADVICE = (
 ZERO_RATING_MODES = ("missing", "rating")
 # Number that is stored instead of a rating of 0, because a stored 0 means no interaction.
 STORED_ZERO_RATING = np.finfo(np.float32).tiny
+# Expected content of the column of each role.
 ROLE_COLUMN_SPECS: Mapping[str, NumberColumn | str] = {
     "user": "user",
     "item": "item",
@@ -65,17 +66,20 @@ ROLE_COLUMN_SPECS: Mapping[str, NumberColumn | str] = {
 class Table:
     """Loader of a user's own table of interactions: delimited text, Parquet, Feather or JSON lines.
 
-    columns: options by key, which are described below; None means that all have their defaults
+    columns: options by key; a missing key has its default, and None means that all keys are missing
 
     Files: the format is detected from the content. Files may be compressed by gzip, bzip2 or xz. A
     folder of Parquet files is one table. Text files may have up to 4 GiB.
 
-    The keys "user", "item", "rating" and "timestamp" of ``columns`` state the names of these
-    columns. "none" means that ratings or times are not read. A column whose key is missing is
-    identified by its usual name (userId, item_id, rating, timestamp; a RecBole type after a colon
-    is ignored).
+    Keys of ``columns`` for all formats:
 
-    For text files, ``columns`` may also have these keys:
+    - "user", "item", "rating", "timestamp": name of the column. By default, it is the column with a
+      usual name (userId, item_id, rating, timestamp; a RecBole type after a colon is ignored). The
+      value "none" means that ratings or times are not read.
+    - "zeros": "rating" if a rating of 0 is a rating. By default, a rating of 0 means no
+      interaction, and its row is left out.
+
+    Keys for text files only:
 
     - "separator": comma, tab, semicolon, bar, ``::`` or space. By default, it is a separator with
       which the header has the required columns; if there are several, the usual one for the file's
@@ -87,10 +91,9 @@ class Table:
       contain a line end.
 
     Ratings are finite numbers; a row without a rating is refused. If the table has no ratings,
-    every rating is 1. A rating of 0 means no interaction and is left out, unless ``columns`` has
-    "zeros": "rating". Timestamps are numbers or ISO 8601 (``TimeColumn``), from 1970 on. If several
-    rows have the same user and item, the latest is kept, and among equal times the last.
-    ``Interactions.notes`` states how many rows are left out.
+    every rating is 1. Timestamps are numbers or ISO 8601 (``TimeColumn``), from 1970 on. If several
+    rows have the same user and item, the row with the latest time is kept; among equal times, the
+    last row in the file. ``Interactions.notes`` states how many rows are left out.
 
     Identifiers that are whole numbers without leading zeros stay as they are. If one entry of a
     column is anything else, all entries are texts, and are numbered 0, 1, 2, ... in the order of
@@ -181,8 +184,8 @@ def find_columns(
     """Determines which column of a file holds users, items, ratings and timestamps.
 
     names: names of all columns of the file
-    columns: names of columns by key ("user", "item", "rating", "timestamp"), as the caller states
-        them; others are found by usual names
+    columns: the caller's names of columns by key ("user", "item", "rating", "timestamp"); a column
+        whose key is missing is found by its usual name
     place: name of the file in error messages
 
     Returns the names of the columns by key, without keys for ratings or timestamps that have no

@@ -278,8 +278,9 @@ class RecordedSystem(System):
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Yields the recorded rounds, and returns the recorded final model.
 
-        The messages stay in their files. ``rng`` is not used. Raises InputError unless the users of
-        ``interactions`` are the recorded users ``user_ids``.
+        If ``rounds`` is smaller than the number of recorded rounds, the returned model is the
+        broadcast of the next recorded round. The messages stay in their files. ``rng`` is not used.
+        Raises InputError unless the users of ``interactions`` are the recorded users ``user_ids``.
         """
         if not np.array_equal(interactions.users, self.user_ids):
             raise InputError(RECORDING_CANNOT_RUN_AGAIN)

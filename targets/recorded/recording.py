@@ -55,8 +55,8 @@ class RecordedPart(BaseModel):
     """Entry of the manifest for one named part of recorded messages, such as an item table.
 
     kind: meaning of the numbers in this part, such as a model or gradients
-    rate: public learning rate r (an update is -r times the sender's gradient); None if there is
-        none
+    rate: learning rate r of the client, with which an update is -r times the client's gradient;
+        None if it is not public
     shape: shape of the part in one client's message. Required for reports, and if messages contain
         only some rows of a table; otherwise it is compared with the shapes in the files
     magnitude: the number B of reports +B and -B; required for reports

@@ -195,10 +195,11 @@ class RecordingWriter:
             )
 
     def round(self, number: int, broadcast: Mapping[str, Any] | None = None) -> None:
-        """Begins the round ``number``, and writes the model that the server sends to clients.
+        """Begins a round of the training, to which all following messages belong.
 
-        The model ``broadcast`` is a dictionary of arrays by name; None if it is not recorded.
-        Raises InputError unless ``number`` is a whole number from 0 to 10^9 - 1.
+        number: number of the round, from 0 to 10^9 - 1; InputError for any other number
+        broadcast: the model that the server sends to the clients in this round, as arrays by name;
+            None if it is not recorded
         """
         if isinstance(number, bool) or not 0 <= number < 10**9:
             raise InputError(f"Expected number in [0, 1e9), got {number!r}. Number rounds from 0.")

@@ -213,11 +213,14 @@ class CheckedClient:
     structure: structure of the first message; None before the first message
     drops_out: whether the function may return None, which means that the device sends no message
 
-    Equal seeds give equal messages: before each call, the global generators of Python, numpy and
-    torch are also seeded, which the function may use instead of ``rng``.
+    Before each call, the global generators of Python, numpy and torch are seeded as well. So equal
+    seeds give equal messages even if the function does not use ``rng``.
 
-    Raises InputError, with the place in the caller's code, if the function raises, if a message has
-    other arrays or another shape than the first message, or if its numbers are not finite.
+    Raises InputError, with the place in the caller's code, in these cases:
+
+    - the function raises an error;
+    - a message has other arrays, shapes or types than the first message;
+    - a message has numbers that are not finite.
     """
 
     client_function: SystemOwnerFunction
@@ -354,8 +357,8 @@ def locate_source(function: SystemOwnerFunction) -> str:
 def describe_error(error: Exception, function: SystemOwnerFunction | None) -> str:
     """Describes an exception in one line: type, message, and the line of the error.
 
-    The line is the innermost one of the exception's trace in the file of ``function``, or else the
-    innermost one that is not of Python's import system.
+    The line is the innermost one of the traceback that lies in the file of ``function``. If there
+    is no such line, it is the innermost line outside Python's import system.
     """
     source = error.__cause__ or error if isinstance(error, ProcessExit) else error
     frames = traceback.extract_tb(source.__traceback__)
@@ -411,9 +414,9 @@ class MessagePacker:
         message gets a row that leaves the model unchanged: the broadcast model, or zeros for a
         change
 
-    All messages have equal names and shapes. A table is stored as its changed rows only if at most
-    half of its rows changed. A row of a model has changed if it differs from the ``broadcast``, and
-    a row of another table if it is not zero.
+    All messages have equal names and shapes. A two-dimensional array of floats is stored as its
+    changed rows if at most half of its rows changed. A row of a model has changed if it differs
+    from the broadcast model; a row of any other array has changed if it is not zero.
     """
 
     get_kind: Callable[[str], Payload]

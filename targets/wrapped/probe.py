@@ -26,7 +26,7 @@ from fedrec_auditor.targets.wrapped.structure import ArrayStructure
 _SEED = 20_240_521
 _AGAIN, _SEEDS = 5, 20
 _MORE_ITEMS = 4
-_MODEL = 0.5  # a message that follows a larger share of a move of the broadcast is a model
+_MODEL = 0.5  # a message that moves by more than this share of the broadcast's move is a model
 _ALONE = 300  # maximum number of seconds of a call in a new process
 
 # Function of the number of items that returns the first model and its structure; both are None if
@@ -89,7 +89,7 @@ def probe_client(
 
     Raises InputError in these cases:
 
-    - the client raises an error;
+    - the client raises an error, or never sends a message;
     - a message has numbers that are not finite, or another shape than the first message;
     - a second call with the same seed gives another message, and the cause cannot be examined,
       because the client cannot be sent to another process;
@@ -154,10 +154,7 @@ def _repeat_rounds(
 def _note_on_seeds(
     trial: _Trial, histories: Sequence[History], first: ClientMessage
 ) -> tuple[str, ...]:
-    """Returns one note that no message depends on the seed; an empty tuple if some messages do.
-
-    A finite epsilon at delta 0 requires randomness that differs between devices.
-    """
+    """Returns one note that no message depends on the seed; an empty tuple if some messages do."""
     if not all(_are_equal(first, trial(histories[0], seed=trial.seed + n)) for n in range(_AGAIN)):
         return ()
     for history in histories[1:]:
@@ -274,8 +271,8 @@ def _are_equal(first: ClientMessage | None, other: ClientMessage | None) -> bool
 def _note_randomness(trial: _Trial, history: History) -> str:
     """Returns a note that a client draws randomness from the operating system.
 
-    The client's first message is computed in two new processes. If the two messages are equal, the
-    client instead keeps something between calls, and InputError is raised.
+    The client's first message is computed in two new processes. If these two messages are equal,
+    messages differ because the client keeps a state between calls, and InputError is raised.
     """
     fresh = replace(trial, client=CheckedClient(trial.function, drops_out=trial.client.drops_out))
     first, again = (_run_in_new_process(fresh, history) for _ in range(2))

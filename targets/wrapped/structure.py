@@ -111,9 +111,9 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _to_array(value: Any, name: str, what: str) -> NDArray[Any]:
-    """Converts ``value`` to one array of numbers; torch's bfloat16 becomes float32.
+    """Converts ``value`` to one array of numbers; float16 and torch's bfloat16 become float32.
 
-    Other data types do not change. Raises InputError for data that are not numbers.
+    Raises InputError for data that are not numbers.
     """
     if _is_tensor(value):
         tensor = value.detach().cpu()

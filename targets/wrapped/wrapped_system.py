@@ -108,12 +108,12 @@ class WrappedSystem(System):
     route: vantage (view of the uploads) of the party that sees most of them, if all parties follow
         the protocol
     settings: public parameters of the system, by name
-    proof: accounting events of dp-accounting, by horizon (round or training), for the unit and the
-        vantage of the claims; an audit proves an upper bound on epsilon from them. A noise
-        multiplier is relative to the norm to which the unit's contribution is clipped. If the
-        claims are about replacement, which changes two contributions, multipliers are halved
-        (``theorems.neighbours.convert_event_or_raise``). The events are those of all rounds of the
-        system, even if an audit runs fewer
+    proof: accounting events (dp-accounting) of a round and of the training, by horizon, for the
+        unit and the vantage of the claims; an audit proves an upper bound on epsilon from them.
+        Noise multipliers are relative to the clipping norm of one unit's contribution. They are
+        halved if the claims are about replacement, which changes two contributions
+        (``theorems.neighbours.convert_event_or_raise``). The event of a training covers all
+        ``rounds``, even if an audit runs fewer
     scores: function ``scores(model, history)`` that returns the scores of all items; None if
         utility is not measured
     upload_seconds: declared time to compute one message, in seconds; 0 if it is to be estimated
@@ -211,10 +211,7 @@ class WrappedSystem(System):
 
     @property
     def unused_proof_note(self) -> str:
-        """Sentence for reports: the caller's proof fits no claim, and is therefore not used.
-
-        Empty if the proof is used, or if none was given.
-        """
+        """Note that the caller's proof fits no claim and is not used; otherwise ""."""
         scopes = [scoped.claim.scope for scoped in self.stated_claims]
         proved = ((scope, replace(scope, horizon=at)) for scope in scopes for at in self.proof)
         used = any(scope.covers(each) for scope, each in proved)
@@ -279,9 +276,9 @@ class WrappedSystem(System):
 
     @property
     def digest(self) -> str:
-        """Hexadecimal SHA-256 digest of functions, model and source files.
+        """Hexadecimal SHA-256 digest of the owner's functions, model and source files.
 
-        A change of the code changes the digest.
+        Covers also the settings ``rounds``, ``share``, ``obeys``, ``n_users`` and ``drops_out``.
         """
         code = self.client, self.server, self.model, self.scores, self.rows
         numbers = self.rounds, self.share, self.obeys, self.n_users, self.drops_out
@@ -307,11 +304,10 @@ class WrappedSystem(System):
     def get_event(self, scope: Scope, population: systems.Population) -> DpEvent:
         """Returns the caller's accounting event for ``scope``; ``population`` is not used.
 
-        The caller may have given one event for a round and one for the whole training. The result
-        is the event for the round if it was given, ``scope`` lasts at most a round, and a claim
-        covers ``scope`` extended to a round. Otherwise it is the event for the training under the
-        same conditions, or else ``NonPrivateDpEvent``. It is converted to the adjacency of that
-        claim.
+        The caller may have given one event for a round and one for the whole training (``proof``),
+        which are tried in this order. An event is used if ``scope`` lasts no longer than its
+        period, and if a claim covers ``scope`` extended to this period. The event is converted to
+        the adjacency of this claim. If no event can be used, the result is ``NonPrivateDpEvent``.
         """
         for horizon in PROOF_HORIZONS:
             wider = replace(scope, horizon=horizon)
@@ -463,7 +459,8 @@ class WrappedSystem(System):
         profiles: interaction histories, one row per client
         broadcast: the model that the clients receive; None if nothing is broadcast
         rng: source of the seeds; every message has a separate seed
-        messages_per_client: number of messages of each client, which follow one another
+        messages_per_client: number of messages per client; in the result, the messages of a client
+            follow one another
 
         Raises RefusedHistoriesError if the client function fails on some of the histories.
         """

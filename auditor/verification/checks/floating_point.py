@@ -24,12 +24,13 @@ from fedrec_auditor.auditor.worlds.sampler import Sampler
 # Uniform doubles in (0, 1) as integer multiples of 2^-53, the resolution of numpy's generators.
 UniformNumerators = NDArray[np.int64]
 
+# Number of random bits of a uniform double.
 UNIFORM_BITS = 53
 _WORDS = 624
 _BATCH = _WORDS // 2
 _MAX_NUMBERS = 32
-# Number of uniforms on each side of the inverse that are tried, because rounding may break the
-# order there; and distances of further uniforms that test the order on larger scales.
+# Number of uniforms that are tried on each side of the uniform that bisection finds, because
+# rounding may break the order there; and distances of further uniforms, to test the order.
 _NEIGHBOURS, _FARTHER = 8, 2 ** np.arange(4, UNIFORM_BITS - 1, 3)
 _MAX_DISORDER = 0.01
 
@@ -201,24 +202,22 @@ _MAX_ENTRIES = 16
 def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     """Checks that low-order bits of floating-point outputs do not exclude an input.
 
-    Noise in doubles takes only some of the doubles. Its sum with a value is rounded, depending on
-    the sizes of both, so that the set of possible sums depends on the value (Mironov 2012, "On
-    significance of the least significant bits for differential privacy").
+    The sum of a value and noise is rounded to a double, so that the set of possible outputs depends
+    on the value (Mironov 2012, "On significance of the least significant bits for differential
+    privacy"). Three methods look for outputs that are possible for one input only:
 
-    The exact method is for samplers that apply a monotone function to one uniform draw per number
-    (``MonotoneSampler``), such as ``value + rng.laplace()``. It measures the share of one input's
-    outputs that no uniform gives for another input, although some uniforms give smaller and larger
-    outputs. Such an output excludes the other input with certainty. If the lower confidence limit
-    of the share exceeds delta, any epsilon is refuted.
-
-    The black-box method selects cells (sign, exponent and lowest set bit of a number) in the first
-    half of the draws. A cell is selected if it occurs under one input and never under another,
-    although 20 draws were expected in it by the frequency of its sign and exponent. The check fails
-    if the counts in the second half refute the claim. Outputs with few distinct numbers are not
-    examined, because the ratio of their probabilities is measured directly.
-
-    The sign of zero is also a low-order bit: -0.0 equals 0.0, but is stored with its sign. The
-    event "an output contains -0.0" is known in advance, so that all draws count.
+    - The sign of zero: -0.0 equals 0.0, but is stored with its sign. The check fails if the counts
+      of outputs with -0.0 refute the claim.
+    - Inversion, for samplers that apply a monotone function to one uniform draw per number
+      (``MonotoneSampler``), such as ``value + rng.laplace()``. It measures the share of one input's
+      outputs that no uniform gives for another input, although some uniforms give smaller and
+      larger outputs. If the lower confidence limit of the share exceeds delta, any epsilon is
+      refuted.
+    - Cells of numbers with equal sign, exponent and lowest set bit. The first half of the draws
+      selects cells that occur under one input and never under another, although 20 draws were
+      expected by the frequency of sign and exponent. The check fails if the counts in the second
+      half refute the claim. Outputs with few distinct numbers are not examined, because the ratio
+      of their probabilities is measured directly.
 
     Limitation: if the sampler cannot be inverted (numpy's ``normal``, torch), the check misses two
     inputs whose doubles differ, but have the same lowest set bit.
@@ -343,7 +342,7 @@ def _check_low_bits(
 
 
 def _has_few_values(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
-    """Checks whether few distinct numbers make up the ``chosen`` numbers of the outputs."""
+    """Whether fewer than half of the ``chosen`` numbers of the outputs are distinct."""
     numbers = outputs.reshape(len(outputs), -1)[:, : chosen.shape[1]][chosen]
     return 2 * len(np.unique(numbers)) < len(numbers)
 

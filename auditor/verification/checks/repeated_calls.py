@@ -41,12 +41,10 @@ _MIN_VALUES, _FAR = 32, 1e300
 
 
 class ColumnsWithoutNoise(NamedTuple):
-    """Output columns that do not hold fresh noise: they follow the order of calls, or never change.
-
-    Clocks and counters follow the order of calls.
+    """Output columns without fresh noise: the time, a count of calls, or a constant.
 
     ``columns``: indices of these columns.
-    ``has_clocks``: whether the columns change from call to call; false if they never change.
+    ``has_clocks``: whether some of them change from call to call (time or count of calls).
     """
 
     columns: tuple[int, ...] = ()
@@ -56,8 +54,9 @@ class ColumnsWithoutNoise(NamedTuple):
 def find_noiseless_columns(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> ColumnsWithoutNoise:
-    """Finds output columns that are clocks, counters or constants, by calls for two inputs in
-    random order.
+    """Finds output columns that hold the time, a count of calls or a constant, by trial calls.
+
+    The calls are for two inputs, in random order.
 
     ``sampler``: the randomizer.
     ``inputs``: inputs of the sampler, of which the first and the last are used.
@@ -85,17 +84,16 @@ N_COMPARED_OUTPUTS = 4  # outputs of a call whose positions are compared
 def find_deviating_position(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, calls: int
 ) -> int | None:
-    """Finds a position, among the four outputs of a call, whose outputs are distributed differently
-    from those of the other positions.
+    """Finds one of the four positions in a call whose outputs are distributed differently.
 
     ``sampler``: the randomizer, called for ``N_COMPARED_OUTPUTS`` (four) outputs at a time.
     ``inputs``: inputs of the sampler, of which the first and the last are used.
     ``calls``: number of calls per input.
 
-    Returns the index of the position (0 to 3), or None. If all positions are treated alike, outputs
-    are exchangeable. The number of large outputs at one position is then hypergeometric, and so is
-    the number of outputs far from the median. A position is returned if this distribution is
-    refuted. If all positions are alike, that happens with probability at most 1e-6.
+    Returns the index of the position (0 to 3), or None. If outputs at all positions have one
+    distribution, the number of large outputs at a position is hypergeometric, and so is the number
+    of outputs far from the median. The position at which a test refutes this is returned; the error
+    probability is at most 1e-6.
     """
     rng = np.random.default_rng(seed)
     for value in (inputs[0], inputs[-1]):
@@ -129,13 +127,13 @@ def interleave_outputs(parts: NDArray[Any], places: NDArray[np.integer[Any]]) ->
 
 
 def find_clock_columns(outputs: NDArray[Any], places: NDArray[np.integer[Any]]) -> tuple[int, ...]:
-    """Returns the indices of output columns whose values can be predicted from the previous call.
+    """Returns the indices of output columns that hold the time or a count of calls.
 
     ``outputs``: outputs in the order of calls (n, d).
     ``places``: index of the input of each call (n,).
 
-    The prediction is the previous value plus the usual step, which may be 0. A column is a clock or
-    counter under three conditions:
+    The value of such a column can be predicted: it is the value of the previous call plus the usual
+    step, which may be 0. A column is returned under three conditions:
 
     - In at least 80% of the calls, the value is closer to the prediction than to the value of a
       random call.
@@ -183,19 +181,19 @@ def _wrap_steps(steps: NDArray[np.float64], period: float) -> NDArray[np.float64
 def remove_drift(
     outputs: NDArray[Any], places: NDArray[np.integer[Any]], claim: ClaimUnderTest
 ) -> NDArray[np.float64] | None:
-    """Subtracts slow changes over calls from outputs; returns None if the residuals refute the
+    """Subtracts slow changes over calls from outputs; None if the remaining noise refutes the
     claim.
 
     ``outputs``: outputs in the order of calls (n, d).
     ``places``: index of the input of each call (n,).
     ``claim``: the claim under test.
 
-    The median of each input is subtracted first. The level of a column at a call is then the median
-    of the surrounding calls. The residuals (outputs less levels) are the noise for an adversary who
-    knows the level. Columns with few distinct values are not changed.
+    The level of a column at a call is the median of the surrounding calls, after the median of each
+    input has been subtracted. An adversary who knows the level sees the output less the level; this
+    difference is returned. Columns with few distinct values are not changed.
 
-    The claim is tested on the residuals: quantiles of the first half are thresholds, and the second
-    half is counted above and below them.
+    The claim is tested on these differences: quantiles of the first half are thresholds, and the
+    second half is counted above and below them.
     """
     residuals = np.nan_to_num(outputs.astype(np.float64))
     half, inputs = len(residuals) // 2, np.unique(places)
@@ -225,18 +223,17 @@ _MAX_BATCH, _MAX_SINGLE = 4096, 1024
 def check_determinism(evidence: CheckEvidence) -> CheckResult:
     """Checks that different seeds give different outputs, if outputs vary at all.
 
-    For each input, two batches of n outputs are drawn with two seeds. The check looks for batches
-    that agree at every position. Independent outputs do so by chance with probability [n!/prod(c!)]
-    / [(2n)!/prod((2c)!)], where c is the number of times that a distinct output occurs per batch.
-    The check fails if this probability is below 1e-6 (``MAX_FALSE_ALARM_PROB``) divided by the
-    number of inputs. If two inputs fail, and the batches of one differ from those of the other, an
-    adversary who knows the noise recognises the input, and no finite epsilon holds.
+    For each input, two batches of n outputs are drawn with two seeds, and compared.
 
-    If outputs are constant for one input, and differ for another input, the check fails if the
-    counts of the constant output refute the claim. The constant output is learned with one seed and
-    counted with another.
-
-    A randomizer that gives different outputs even with the same seed passes the check.
+    - If the batches agree at every position, the check fails, unless chance explains it.
+      Independent outputs agree with probability [n!/prod(c!)] / [(2n)!/prod((2c)!)], where c is the
+      number of times that a distinct output occurs per batch. Chance explains a probability of
+      1e-6 (``MAX_FALSE_ALARM_PROB``) divided by the number of inputs, or more.
+    - If this happens for two inputs with different batches, an adversary who knows the noise
+      recognises the input, and no finite epsilon holds.
+    - If all outputs for one input are equal, their value is counted among the outputs for another
+      input. The check fails if the counts, from the second seed, refute the claim.
+    - A randomizer that gives different outputs even with the same seed passes the check.
     """
     inputs, claim = evidence.inputs, evidence.claim
     max_draws = _MAX_BATCH if evidence.sampler.takes_size else _MAX_SINGLE

@@ -15,9 +15,11 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import CheckEvid
 from fedrec_auditor.auditor.verification.checks.shared_noise import check_shared_noise
 from fedrec_auditor.auditor.verification.checks.support import check_output_type, check_support
 
+# Maximum number of inputs that the checks try.
 MAX_CHECKED_INPUTS = 8
 # A check: the function that makes one result from the evidence about a randomizer.
 CheckFunction = Callable[[CheckEvidence], CheckResult]
+# Functions of the checks by name, in the order in which they run.
 CHECK_FUNCTIONS: dict[str, CheckFunction] = {
     "determinism": check_determinism,
     "shared noise": check_shared_noise,

@@ -167,8 +167,8 @@ def stack_draws(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(draws)
 
 
+# Number of calls for many outputs that are compared per input, and maximum outputs per call.
 N_CHECKED_CALLS = 16
-# Number of calls for many outputs that are compared per input, and number of outputs per call.
 MAX_OUTPUTS_PER_CALL = 64
 # Distances between the calls that are compared, and number of entries that are compared.
 _LAGS, _FIRST = (1, 2, 3), 8
@@ -182,7 +182,8 @@ def check_call_independence(
 
     ``calls``: outputs of c calls for n outputs each, per input (inputs, c, n, d).
     ``inputs``: the inputs, in the order of ``calls``.
-    ``clock_columns``: columns of an output that are left out because they follow the call order.
+    ``clock_columns``: columns without fresh noise, such as the time. If the check fails, it is
+        repeated without them, and this result counts.
 
     Independent outputs are exchangeable. Three properties follow, which are tested:
 
@@ -236,15 +237,15 @@ def check_call_pairs(
     ``within_calls``: True to compare outputs of the same call, which are 1, 2, 3 or half a call
         apart, instead of outputs of different calls.
 
-    Up to 8 entries of an output, and the sum of its entries, are each reduced to one bit: whether
-    the number is large. The bits of two calls that are 1, 2 or 3 calls apart form a pair. A pair is
-    compared with a pair of much later calls if exactly two of their four bits are 1. If draws are
-    exchangeable, the two bits of a pair are then equal with probability exactly 1/3 (in 2 of 6
-    orders). They are equal more often if calls share noise, and less often if the shared noise has
-    opposite sign.
-
-    The share of equal pairs is tested by a two-sided binomial test, with error ``alpha`` over all
-    tests. The check is not run if no possible outcome could make it fail.
+    1. Up to 8 entries of an output, and the sum of its entries, are each reduced to one bit:
+       whether the number is large.
+    2. The bits of two calls that are 1, 2 or 3 calls apart form a pair. Each pair is joined with a
+       pair of much later calls, and counted if exactly two of the four bits are 1.
+    3. If draws are exchangeable, the two bits of a counted pair are equal with probability exactly
+       1/3 (in 2 of 6 orders). They are equal more often if calls share noise, and less often if the
+       shared noise has opposite sign.
+    4. The share of equal pairs is tested by a two-sided binomial test, with error ``alpha`` over
+       all tests. The check is not run if no possible outcome could make it fail.
     """
     lags = {*_LAGS}
     if within_calls:
@@ -399,9 +400,10 @@ class CheckEvidence:
     ``seed``: seed of all draws.
     ``n_measurement_draws``: number of draws per input for the measurement of epsilon.
     ``dist``: distribution of outputs that the randomizer states; None if it states none.
-    ``batch_sampler``: sampler for many outputs per call, if ``sampler`` draws one output per call
-        because the outputs of a call share the columns ``clock_columns``; otherwise None.
-    ``clock_columns``: columns of outputs that depend on the order of calls, such as counters.
+    ``batch_sampler``: sampler that draws many outputs per call, for the check of noise shared in a
+        call; None means ``sampler``.
+    ``clock_columns``: indices of output columns without fresh noise: the time, a count of calls, or
+        a constant.
     """
 
     sampler: Sampler
@@ -448,10 +450,11 @@ class CheckEvidence:
 
     @cached_property
     def shared_noise_check(self) -> CheckResult | None:
-        """The failed check, if outputs of one call share their noise; None if they do not.
+        """Result of the check that outputs of one call do not share noise; None without a fault.
 
-        The result is also None if the sampler returns one output per call. The status is "not run"
-        if the draws do not suffice.
+        - If outputs share noise, the status is "failed".
+        - If the draws are too few for the check, the status is "not run".
+        - If the sampler returns one output per call, the result is None.
         """
         sampler = self.limit_draws(DRAW_SHARES["shared noise"], self.batch_sampler)
         if not sampler.takes_size:

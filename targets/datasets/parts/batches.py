@@ -35,7 +35,7 @@ ROWS_PER_BATCH = 2**17
 # Function of the names of columns (None means all) that returns the schema of the table, and
 # batches of rows with these columns.
 BatchReader = Callable[[Sequence[str] | None], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
-# Limit of each floating-point type up to which it represents all whole numbers.
+# Number up to which each floating-point type represents every whole number.
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
 
 
@@ -167,8 +167,8 @@ def read_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None)
     """Opens a file with one JSON object per line; returns the schema and batches of rows.
 
     lines: function that returns the bytes of the file in blocks of complete lines
-    names: names of the columns to read. If None, only the schema is returned, without batches; it
-        has the names of all columns in the first block. Otherwise the schema is None
+    names: names of the columns to read; the returned schema is then None. If ``names`` is None, the
+        schema has the names of all columns in the first block, and there are no batches
 
     With ``lines`` fixed by ``functools.partial``, the function is a ``BatchReader``.
     """

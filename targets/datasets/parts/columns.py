@@ -129,7 +129,7 @@ MAX_TEXT_BYTES = 1024
 WHOLE_NUMBER_REGEX = re.compile(rb"[0-9]{1,16}")
 NUMBER_REGEX = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 PADDED_NUMBER_REGEX = re.compile(rb"\s*" + NUMBER_REGEX.pattern + rb"\s*")
-# Pattern of a floating-point number or a whole number, as programs write them.
+# Pattern of a number that programs write as a float: with a decimal point or an exponent e+12.
 FLOAT_TEXT_REGEX = re.compile(rb"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE]\+[0-9]+)")
 # Pattern that the bytes of a field must match.
 BytesPattern = re.Pattern[bytes]
@@ -146,9 +146,9 @@ class NumberColumn:
 
     label: name of one number of the column in error messages, such as "rating"
     low, high: smallest and largest allowed number
-    pattern: pattern that a field of a text file must match in full: ``NUMBER_REGEX``, or for whole
-        numbers ``WHOLE_NUMBER_REGEX``, or ``PADDED_NUMBER_REGEX`` (any form of a number, with
-        spaces around it)
+    pattern: pattern that a field of a text file must match in full. ``NUMBER_REGEX`` allows any
+        number, ``WHOLE_NUMBER_REGEX`` whole numbers as digits, and ``PADDED_NUMBER_REGEX`` whole
+        numbers in any form (such as 7.0), with spaces around them
     remedy: advice at the end of an error message
     """
 
@@ -168,7 +168,7 @@ class NumberColumn:
     def parse_fields(self, fields: pa.BinaryArray) -> NDArray[Any]:
         """Converts text fields (n,) to numbers (n,); an invalid field becomes NaN or -1.
 
-        Both are numbers for which ``is_allowed`` returns False.
+        ``is_allowed`` returns False for NaN and for -1.
         """
         whole = self.pattern is WHOLE_NUMBER_REGEX
         starts, text = _get_content(fields)
@@ -282,9 +282,12 @@ class RowBlock:
     def collect_ids(self, position: int, collected: IdCollector) -> None:
         """Adds the identifiers in the column at ``position`` in the file to ``collected``.
 
-        They are added as numbers if all fields of the block consist of digits without a leading
-        zero, and otherwise as texts. Raises InputError for a field that is not UTF-8, and for a
-        floating-point number that may have lost digits of an identifier.
+        - If all fields of the block are whole numbers without a leading zero, they are added as
+          numbers.
+        - Otherwise they are added as texts.
+
+        Raises InputError for a field that is not UTF-8, and for a floating-point number that may
+        have lost digits of an identifier.
         """
         fields = self.columns[position]
         if pa.types.is_integer(fields.type):
@@ -363,7 +366,7 @@ def copy_to_arrow(data: bytes) -> pa.Buffer:
 def may_have_lost_digits(word: bytes) -> bool:
     """Whether ``word`` may be a large identifier whose last digits a float has lost.
 
-    This is so for a floating-point number from 2^53 on, and for one with fewer digits than its
+    True for a float of at least 2^53, and for a float with fewer digits after the point than its
     exponent requires, as spreadsheets write large numbers.
 
     >>> [may_have_lost_digits(w) for w in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
@@ -424,7 +427,7 @@ FIRST_DATE, END_DATE, END_DATE_SECONDS = 19700101, 21000101, 4_102_444_800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeColumn(NumberColumn):
-    """Expected content of a column: times, which are in UTC unless they state a time zone.
+    """Expected content of a column of times; a time without a time zone is in UTC.
 
     A time is a number, an ISO 8601 date or time, or a text of the form ``AM_PM_TIME_FORMAT``.
 

@@ -113,10 +113,11 @@ class InteractionRows:
         return np.asarray(self.users.id_indices * np.int64(self.shape[1]) + self.items.id_indices)
 
     def build_rating_matrix(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
-        """Returns a matrix with the latest rating of each user-item pair, and their times.
+        """Returns a matrix with the latest rating of each user-item pair, and the ratings' times.
 
         The matrix has the shape (users, items), and the times have the order of its stored ratings.
-        If the file has no times, they are None, and the latest rating of a pair is its last row.
+        If the file has no times, the result has None instead of times, and the latest rating of a
+        pair is its last row.
         """
         row, column = self.users.id_indices, self.items.id_indices
         times, last = self.timestamps, self._latest_rows
@@ -211,13 +212,13 @@ def make_genre_parser(position: int, names: Sequence[str], separator: str = "|")
 
 
 def make_flag_readers(first: int, names: Sequence[str]) -> CellParsers:
-    """Creates the readers of columns with genre flags: one column per genre, with 0 or 1.
+    """Creates the parsers of columns with genre flags: one column per genre, with 0 or 1.
 
-    first: position of the first genre's column; the other genres follow
+    first: position of the first genre's column; the columns of the other genres follow it
     names: names of the genres
 
-    Returns a mapping from each position to a cell's name in error messages and a function that maps
-    a cell to a flag.
+    Returns, by position of a column, the name of a cell in error messages and the function that
+    converts the text of a cell to a flag.
     """
     flag = ("a genre flag, one of 0, 1,", {"0": False, "1": True}.__getitem__)
     return dict.fromkeys(range(first, first + len(names)), flag)
@@ -239,7 +240,7 @@ def join_files(
     users: the file of users, with identifiers in the first column
     attributes: columns of ``users`` with attributes, by name of the attribute
     movies: the file of movies, with identifiers in the first column and titles in the second
-    genres: readers of the columns of ``movies`` with genres
+    genres: parsers of the columns of ``movies`` with genres
     genre_names: names of the genres
 
     The result has the users and the movies that have a rating. Raises InputError for the first
@@ -276,12 +277,12 @@ def _read_cells(
     """Reads some columns of a file for the wanted identifiers; returns one list per column.
 
     file: the file, with identifiers in the first column
-    cells: readers of the columns
+    cells: parsers of the columns
     pairs: rows of another file
     wanted: the identifiers in these rows
     what: name of an identifier in error messages
 
-    Raises InputError for the first cell whose reader raises KeyError, for an identifier that occurs
+    Raises InputError for the first cell whose parser raises KeyError, for an identifier that occurs
     twice, and for a wanted identifier without a line.
     """
     numbers: list[NDArray[Any]] = []

@@ -32,11 +32,13 @@ class DataFiles:
     path: the directory, or the zip archive (.zip, .whl)
     folder: name of the subfolder that unpacking the official archive creates
 
-    The files of a directory are those in its subfolder ``folder`` if that exists, and otherwise
-    those in the directory itself. Files of an archive may be in any folder of it. All files of an
-    archive are checked before one is read: absolute names, ``..``, links, encryption and too large
-    declared sizes are refused. As an archive may declare false sizes, the bytes that are read are
-    counted, too.
+    - In a directory, the files are in its subfolder ``folder``, or directly in the directory if
+      this subfolder does not exist.
+    - In an archive, the files may be in any folder.
+
+    All files of an archive are checked before one is read: absolute names, ``..``, links and
+    encryption are refused. The bytes that are read from a file are counted against its maximum
+    size, because an archive may declare a false size.
     """
 
     path: Path
@@ -86,9 +88,9 @@ class DataFiles:
     def read_blocks(self, name: str, *, in_memory: bool = False) -> Iterator[bytes]:
         """Reads the bytes of the file ``name`` block by block.
 
-        Raises InputError if the file does not exist or is too large. A file may have
-        ``MAX_IN_MEMORY_BYTES`` bytes if the caller keeps all of it in memory (``in_memory``), and
-        otherwise ``MAX_STREAMED_BYTES`` bytes.
+        ``in_memory``: whether the caller keeps all bytes in memory. The maximum size is then
+        ``MAX_IN_MEMORY_BYTES``, and otherwise ``MAX_STREAMED_BYTES``. Raises InputError if the file
+        does not exist or is larger.
         """
         max_size = MAX_IN_MEMORY_BYTES if in_memory else MAX_STREAMED_BYTES
         self.find_layout(((name,),))

@@ -1,4 +1,4 @@
-"""Table files of delimited text or of Arrow's formats; the content determines the format."""
+"""Table files: text, Parquet, Feather or JSON lines; the content determines the format."""
 
 from __future__ import annotations
 
@@ -142,7 +142,11 @@ class TextTable:
         return make_layout_error(self.describe_row(row), expected, got, remedy)
 
     def has_paired_quotes(self) -> bool:
-        """Whether every quoted field in the file is closed on its line, as in RFC 4180."""
+        """Whether every quoted field in the file is closed on the line on which it begins.
+
+        RFC 4180 allows line ends in quoted fields; this class does not. The result is also False if
+        a line with quotes is not UTF-8 text.
+        """
         try:
             for data in self.read_lines():
                 if b'"' in data and not _has_closed_quotes(data, self.separator):
@@ -261,7 +265,7 @@ def _has_closed_quotes(data: bytes, separator: str) -> bool:
 
 # Separators of fields that are recognised in text files.
 FIELD_SEPARATORS = (",", "\t", ";", "|", "::", " ")
-# Separator of fields that the ending of a file name states.
+# Usual separator of fields, by the suffix of the file name.
 SEPARATOR_BY_SUFFIX = {".csv": ",", ".tsv": "\t"}
 # Keys by which a caller may state the form of a text file.
 TEXT_FILE_KEYS = ("separator", "header", "quotes")
@@ -320,14 +324,14 @@ def open_table(
     usual_names: usual names of columns, in lower case
     remedy: advice in the error for a first line of data, where the names of columns are expected
 
-    If ``options`` has no separator, the result has the only separator with which ``choose_columns``
-    succeeds. Raises InputError in these cases:
+    If ``options`` has no separator, a text file gets the separator with which ``choose_columns``
+    succeeds. Among several, the usual one for the file's suffix is chosen. Raises InputError in
+    these cases:
 
-    - the file is not a table
-    - several separators fit
-    - the first line looks like data (the error ends with ``remedy``): none of its values is in
-      ``usual_names``, and at least one of them is a number, a date, or a value that occurs again in
-      its column
+    - the file is not a table;
+    - ``choose_columns`` succeeds with several separators, and the suffix determines none of them;
+    - the first line looks like data (the error ends with ``remedy``): no value of the line is in
+      ``usual_names``, and at least one value is a number, a date, or occurs again in its column.
     """
     place = str(path)
     if not is_table_path(path):
@@ -364,7 +368,7 @@ def open_table(
 
 
 def find_usual_column(names: Sequence[str], usual_names: Sequence[str]) -> str | None:
-    """Finds the column with a usual name, such as "Item_ID" for items; None without one.
+    """Finds the column with a usual name, such as "Item_ID" for items; None if there is none.
 
     names: names of the columns
     usual_names: usual names in lower case, in order of preference
@@ -408,9 +412,11 @@ def _find_separator(
 ) -> tuple[TextTable, bool]:
     """Returns the file with its separator, and whether its first line looks like a row.
 
-    The separator is the given one, or else a separator with which ``choose`` succeeds. For a file
-    without names of columns, it is the separator that yields the largest number of fields, equal in
-    all lines. Raises InputError if several separators fit.
+    - A separator in ``options`` is used.
+    - Otherwise, it is the separator with which ``choose`` succeeds. If there are several, it is the
+      usual one for the suffix of ``path``, or InputError is raised.
+    - For a file without names of columns, it is the separator that splits all lines into the most
+      fields, equally many.
     """
     own = SEPARATOR_BY_SUFFIX.get(path.suffix.lower(), "")
     mark = options.get("separator", "")
@@ -463,7 +469,7 @@ def _find_separator(
 
 
 def _find_widest(files: Sequence[TextTable], lines: Sequence[bytes]) -> TextTable:
-    """Returns the file whose separator splits all ``lines`` into equally many fields, the most."""
+    """Returns the file whose separator splits all ``lines`` into the most fields, equally many."""
     marks = [file.separator.encode() for file in files]
     counts = [{line.count(mark) for line in lines} for mark in marks]
     return files[int(np.argmax([max(count) * (len(count) == 1) for count in counts]))]

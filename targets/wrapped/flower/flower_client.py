@@ -33,7 +33,7 @@ _ANSWERS: list[_Answer] = []
 
 @dataclass(frozen=True, slots=True)
 class LoaderPatch:
-    """Replacement of the function by which a Flower app loads its data; it returns given data.
+    """Temporary replacement of a Flower app's data loader by a function that returns given data.
 
     loader: the app's function that loads its data
     adapt_history: function of a history that returns it in the form that the app expects. A
@@ -120,10 +120,10 @@ class _Answer:
 
 
 def load_history(*args: Any, **more: Any) -> Any:
-    """Returns the data of the current history in the app's form, in place of the app's loader.
+    """Returns the data of the history under test, in the form that the app expects.
 
-    The app calls this function without knowing it, as ``LoaderPatch.replace_data`` replaces the
-    code of the loader. ``args`` and ``more`` are the arguments that the app passes.
+    In the context ``LoaderPatch.replace_data``, the app's loader calls this function. ``args`` and
+    ``more`` are the arguments that the app passes to its loader.
     """
     answer = _ANSWERS[-1]
     answer.is_used = True
@@ -148,7 +148,7 @@ def _make_stub_code(code: CodeType) -> CodeType:
 
 # Beginning of the names of a reply's metadata (data other than the trained arrays).
 METADATA_PREFIX = "metadata."
-# Number of numbers of a list, or of bytes of a text, that ``encode_value`` keeps unchanged.
+# Number of elements of a list, or of bytes of a text, that ``encode_value`` keeps unchanged.
 MAX_METADATA_ELEMENTS = 1_024
 _ALIKE = 1e-5  # rounding error of a time to live, in seconds
 _CLIPPING = ("clip_inputs_inplace", "adaptive_clip_inputs_inplace")
@@ -170,10 +170,9 @@ class FlowerClient:
     config: configuration that the server sends; its entry "server-round" counts the messages to
         this device
     run_config, node_config: configurations in the app's context, which also has the device's state
-    has_metadata: whether the upload also contains the metadata of the reply (data other than the
-        trained arrays), under names of the form "metadata.RECORD/KEY". Numbers are unchanged, and
-        lists and texts are converted by ``encode_value``. Metadata include the fields of the
-        reply's envelope that an app may set
+    has_metadata: whether the upload also contains the metadata of the reply: data other than the
+        trained arrays, and the fields of Flower's envelope that an app may set. Their names have
+        the form "metadata.RECORD/KEY"; ``encode_value`` converts them to arrays
     upload_seconds: estimated time to compute one upload, in seconds (class attribute)
 
     Mods of secure aggregation are left out: the result is the upload before masking.
@@ -203,7 +202,8 @@ class FlowerClient:
     ) -> ArraysByName:
         """Trains the app on ``history``, and returns the arrays of its reply by name.
 
-        model: the broadcast model; the reply's arrays get its names
+        model: the broadcast model, as arrays by name. If the app replies with an unnamed list of
+            the same length, its arrays get these names
         rng: not used
         state: the device's dictionary, which persists between rounds
 
@@ -369,10 +369,11 @@ def _iter_metadata(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]
 def encode_value(value: Any) -> NDArray[np.float64]:
     """Converts a value of a Flower record (number, text or list) to an array of numbers.
 
-    - A number becomes an array of shape (1,). An integer that a double cannot represent is
-    converted as text. - A text or a list becomes an array of shape (MAX_METADATA_ELEMENTS + 9,),
-    whatever its length: the length, the first ``MAX_METADATA_ELEMENTS`` bytes or numbers, and an
-    8-byte digest of the others.
+    - A number becomes an array of shape (1,).
+    - A text or a list becomes an array of shape (MAX_METADATA_ELEMENTS + 9,), whatever its length:
+      the length, the first ``MAX_METADATA_ELEMENTS`` bytes or numbers, and an 8-byte digest of the
+      remaining ones.
+    - An integer that a double cannot represent is converted as text.
     """
     values = value if isinstance(value, list) else [value]
     if all(isinstance(v, bool | int | float) and (float(v) == v or v != v) for v in values):
@@ -405,17 +406,20 @@ _ROUND = "server-round"
 class RecordUploads:
     """Recorder that writes the broadcasts and uploads of a Flower app to a directory.
 
-    On clients, the recorder is a mod (wrapper of the training). It must be the first mod in
-    ``ClientApp(mods=[RecordUploads(...), ...])``, so that it gets the upload as it leaves the
-    device, after all other mods. On the server, ``watch(strategy)`` instead records the uploads
-    that reach a strategy. Only arrays are recorded, without metadata.
+    - On a client, use the recorder as the first mod (wrapper of the training):
+      ``ClientApp(mods=[RecordUploads(...), ...])``. It then gets the upload as it leaves the
+      device, after all other mods.
+    - On the server, call ``watch(strategy)``, which records the uploads that reach the strategy.
+
+    Only arrays are recorded, without metadata.
 
     Parameters
     ----------
     path : the directory of the recording; all clients may write to one directory.
     n_items : number of items in the catalogue.
     sender : the key of a client's ``node_config`` that identifies the client, such as
-        "partition-id", or None for the node's id. The server only knows the node's id.
+        "partition-id"; None for Flower's node id. Not used on the server, which knows only node
+        ids.
     writer : an object with the methods ``round(number, broadcast)``, ``upload(sender, arrays)`` and
         ``close(release)``; None means a ``RecordingWriter`` at ``path``.
     settings : settings of the ``RecordingWriter``, such as ``algorithm`` and ``items``.

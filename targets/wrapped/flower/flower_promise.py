@@ -83,11 +83,12 @@ def is_secagg_mod(mod: Any) -> bool:
 
 
 def match_flower_part(part: Any) -> tuple[str, bool]:
-    """Returns the name in Flower of ``part``, a mod or a strategy, or of its nearest base class
-    there.
+    """Returns the Flower name of a mod or strategy, and whether Flower itself defines it.
 
-    The second element of the result is whether ``part`` itself is defined in Flower. The result is
-    ("", False) for all other objects, even if they have the name of a Flower object.
+    - An object of Flower gives (its name, True).
+    - An instance of a subclass of a Flower class, or a strategy with a replaced aggregation method,
+      gives (name of the Flower class, False).
+    - Any other object gives ("", False), even if it has the name of a Flower object.
     """
     kinds = (part,) if hasattr(part, "__name__") else type(part).__mro__
     for kind in kinds:
@@ -144,8 +145,8 @@ class FlowerPromise:
     source: the mod or strategy with its settings
     note: explanation that the audit prints with the claim
     sensitivities: L2 sensitivity of each quantity that a round publishes, divided by the standard
-        deviation of its Gaussian noise; the accountant computes epsilon from them. Empty if nothing
-        is proved
+        deviation of its Gaussian noise; the accountant computes epsilon from them. Empty if the
+        settings of the mod or strategy allow no proof
     randomizer: randomizer of a single message; None unless the client itself adds the noise
     assumptions: conditions of the proof, one sentence each
     proof_gap: reason why the promise is not proved; "" if it is proved
@@ -391,6 +392,6 @@ def _find_gap(name: str, part: Any, outer: Sequence[Any]) -> str:
 
 
 def _round_up(value: float) -> str:
-    """Returns the value in four digits, rounded up."""
+    """Returns the value as text with four significant digits, rounded up."""
     digits = 3 - math.floor(math.log10(value))
     return f"{math.ceil(value * 10**digits) / 10**digits:.{max(digits, 0)}f}"

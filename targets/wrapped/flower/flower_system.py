@@ -193,10 +193,10 @@ class FlowerSystem(WrappedSystem):
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[FlowerSystem, str]:
         """Tests the noise of messages; returns the system, without refuted proofs, and a note.
 
-        The proofs of all promises are dropped if messages have less noise than promised. The test
-        compares messages of devices with equal histories, which the function ``repeated`` yields.
-        It covers the noise of every round, up to 100, and differences between two rounds. An app
-        with the promised noise loses its proofs with a probability of 10^-5.
+        The proofs of all promises are dropped if messages have less noise than promised, or if two
+        rounds use the same noise. The test compares messages of devices with equal histories in up
+        to 100 rounds, which the function ``repeated`` yields. An app with the promised noise loses
+        its proofs with a probability of about 10^-5.
         """
         noisy = [promise for promise in self.promises if promise.randomizer is not None]
         if not noisy:
@@ -211,9 +211,9 @@ class FlowerSystem(WrappedSystem):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomizer of a single message if the client adds the noise; None otherwise.
 
-        The epsilon of the randomizer holds for all pairs of messages, even for messages that no
-        user's history produces. The result is also None unless ``scope`` protects a report (one
-        message).
+        The result is None unless ``scope`` protects a report (one message). The epsilon of the
+        randomizer holds for all pairs of messages, even for messages that no user's history
+        produces.
         """
         if scope.unit is not Unit.REPORT:
             return None
