@@ -42,7 +42,8 @@ class LabelEnum(StrEnum):
     """Base class of enumerations whose members are codes with a label for people, such as verdicts
     and levels.
 
-    - ``label``: the text for people. JSON, SARIF and JUnit have the value of the member instead.
+    - ``label``: the text for people. JSON, SARIF and JUnit files contain the value of the member,
+      not its label.
     - ``definition``: a sentence that pages and help texts print; "" without one.
 
     A member is found by its value, its name or its label, in upper or lower case, with spaces,
@@ -84,8 +85,15 @@ def _normalize_name(text: str) -> str:
 
 
 class Verdict(LabelEnum):
-    """Conclusion of an audit about a claim, for one scope (protected data, adversary and period):
-    refuted, proved, neither, or not comparable.
+    """Conclusion of an audit about a claim, for one scope (protected data, adversary and period).
+
+    - ``VIOLATED``: the claim is refuted by a lower bound.
+    - ``UNSUBSTANTIATED``: the claim is neither refuted nor proved.
+    - ``INCONCLUSIVE``: the claim is not proved, and the audit could not have refuted it.
+    - ``CONSISTENT``: the claim is proved and not refuted.
+    - ``INCOMPARABLE``: the claim is about another scope.
+    - ``NO_CLAIM``: the authors claim no epsilon.
+    - ``UNSOUND``: the audit contradicts itself, because a lower bound exceeds its own proof.
 
     >>> print(Verdict.UNSUBSTANTIATED, "-", Verdict.UNSUBSTANTIATED.definition)
     UNSUBSTANTIATED - The claim is neither refuted nor proved.
@@ -386,8 +394,8 @@ def is_vacuous(upper: Bound | Claim) -> bool:
 def refutes(lower: Bound, upper: Bound | Claim) -> bool:
     """Whether the lower bound ``lower`` refutes the upper bound or claim ``upper``.
 
-    The epsilon of ``lower`` must be larger and its delta at least as large. A bound in the scope of
-    ``upper`` must also hold in the scope of ``lower`` (``Scope.covers``).
+    The epsilon of ``lower`` must be larger, its delta at least as large, and its scope covered by
+    the scope of ``upper`` (``Scope.covers``).
     """
     return (
         upper.scope.covers(lower.scope)

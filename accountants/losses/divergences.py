@@ -35,8 +35,9 @@ class WorstEvent(NamedTuple):
 
 
 def compute_log_ratios(log_p: Array, log_q: Array) -> Array:
-    """Computes ln(p/q) entry by entry from the log-probabilities ln p and ln q: inf if q = 0 < p,
-    and -inf if p = 0, even if q = 0 too.
+    """Computes ln(p/q) entry by entry from the log-probabilities ln p and ln q.
+
+    The result is -inf if p = 0 (whatever q is), and inf if only q = 0.
     """
     possible = log_p > -np.inf
     return np.where(possible, log_p - np.where(possible, log_q, 0.0), -np.inf)

@@ -1,5 +1,5 @@
-"""Accounting events under each adjacency and for groups of records, and bounds on epsilon that two
-neighbouring data sets attain.
+"""Accounting events under each adjacency and for groups of records, and lower bounds on epsilon
+that two neighbouring data sets attain.
 """
 
 from __future__ import annotations
