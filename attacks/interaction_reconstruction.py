@@ -31,10 +31,10 @@ class InteractionReconstruction:
     Popularity is known without the uploads, or else estimated from all uploads.
 
     The guessed set maximises each user's expected F1 under the posterior, up to the usual
-    approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). (The set of
-    entries with a probability above 1/2 makes the fewest mistakes, but is close to empty under
-    strong noise.) ``is_proved`` of the result marks entries that are proved under any prior: under
-    asymmetric flipping every reported 0 proves a 0.
+    approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). The set of
+    entries with a probability above 1/2 would make the fewest mistakes, but is close to empty under
+    strong noise. ``is_proved`` of the result marks entries that are proved under any prior. For
+    example, if true 1s are never flipped, a reported 0 proves a 0.
 
     If messages are shuffled, so that their senders are unknown, the attack guesses one set per
     message: the interactions of its sender.

@@ -1,8 +1,8 @@
 """Features that show whether a known user profile (ratings) was in the training data of a model.
 
-The first features are how well models fit the profile; the last is how much the profile contributes
-to a sum of messages. User-level membership inference compares these features with those of
-reference trainings.
+Several features say how well models fit the profile. One feature says how much the profile
+contributes to a sum of messages. User-level membership inference compares these features with those
+of reference trainings.
 """
 
 from __future__ import annotations

@@ -108,10 +108,10 @@ def select_rounds(
 def match_senders_to_users(
     senders: NDArray[np.integer[Any]], users: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Finds the senders who are among ``users``; returns their positions in both arrays.
+    """Finds the senders who are among ``users``, which must be ascending.
 
-    Returns two arrays in the order of ``senders``: positions in ``senders``, and positions in
-    ``users``, which must be ascending.
+    Returns two arrays, in the order of ``senders``: their positions in ``senders``, and their
+    positions in ``users``.
     """
     positions = np.flatnonzero(np.isin(senders, users))
     return positions, np.searchsorted(users, senders[positions])
@@ -584,8 +584,9 @@ def compute_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int)
     broadcast: model that the server sent to the devices (shape)
     count: number of messages in the sum
 
-    The messages may be models or changes of the model, and the sum does not tell which. They are
-    taken as models if subtracting ``count`` times ``broadcast`` brings the sum nearer to zero.
+    The messages may be models or changes of the model, and the sum does not show which of the two
+    they are. They are taken as models if subtracting ``count`` times ``broadcast`` brings the sum
+    nearer to zero.
     """
     plain = np.asarray(total, dtype=np.float64)
     moved = plain - count * np.asarray(broadcast, dtype=np.float64)
@@ -601,10 +602,10 @@ def estimate_popularity(view: View) -> Floats:
     1. If only items with an interaction move their rows (no settings ``negatives`` and ``alpha``),
        rows of more popular items move farther.
     2. Otherwise the vectors of users have much of one direction b in common, so that the sum of
-       their messages moves the row of an item along b in proportion to its popularity. How far it
-       moves is the estimate. b is the top right singular vector of all changes (of the model, if
-       the adversary's view shows no changes). Its sign is the one for which the estimates are
-       skewed to the right, because few items are very popular.
+       their messages moves the row of an item along b in proportion to the item's popularity. The
+       estimate is the length of this move. b is the top right singular vector of all changes (of
+       the model, if the adversary's view shows no changes). Its sign is the one for which the
+       estimates are skewed to the right, because few items are very popular.
     3. A loss over all items (setting ``alpha``) adds -V X to the change of V, with X the sum of x
        x^T over user vectors x; this term is projected off: see step 1 in ``report_readers``.
 

@@ -85,8 +85,8 @@ class FeatureNetworkReader(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether devices send trained networks whose inputs are public features of items.
 
-        The result is False if messages leave some rows of an item table unchanged, because the
-        reader ``ItemRowsReader`` then serves better.
+        The result is False if messages leave some rows of an item table unchanged, because
+        ``ItemRowsReader`` then learns more.
         """
         return _find_form(view) is not None and not has_unchanged_rows(view)
 

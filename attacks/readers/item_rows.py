@@ -23,8 +23,9 @@ items that the device draws. The public settings distinguish four protocols:
    if this distance is unusually large for the user's rows. Unchanged rows score zero.
 3. Messages are gradients, with negatives: see ``meta_gradient``.
 4. Every message has the rows of all own items, and of ``pseudo`` other items that are drawn anew
-   for each message. A user's messages are intersected: an item outside any message is not an own
-   item, and an item inside is more likely an own item if fewer other items are drawn.
+   for each message. A user's messages are intersected: an item that is missing from one of them is
+   not an own item. An item in all of them is the more likely an own item, the fewer other items
+   are drawn.
 
 Sign of the line: if q > 1, there are more negatives than own items. If q = 1, the sign follows from
 the user's vector, if it is sent, or else from popularity: negatives are drawn uniformly, but own
@@ -353,7 +354,7 @@ def _locate(
     else:
         up = _popularity_sign(along, touched, counts)
     place = along * up[:, None] / _median_size(np.abs(along), touched)
-    if counts is None:  # else the line may be the own items'
+    if counts is None:  # with one negative per own item, the line may be that of own items
         rounding = _ROUNDED * np.abs(along).max(axis=1)[:, None]
         typical = np.maximum(_median_size(apart, touched), rounding)
         place += np.maximum(apart / typical - _FAR, 0)
