@@ -217,7 +217,8 @@ class Exemption(LabelEnum):
     """Outcomes that a user may allow by name (option --allow), so that they do not lead to exit
     code 3.
 
-    They are an inconclusive verdict, and an unknown leak or severity of a system.
+    - ``INCONCLUSIVE``: an inconclusive verdict on a claim.
+    - ``NOT_ASSESSED``: a system whose leak or severity could not be determined.
     """
 
     INCONCLUSIVE = "not-tested"
@@ -233,8 +234,8 @@ class Gate:
       "not-tested" (too few measurements to refute a claim), "not-assessed" (severity unknown), or
       both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
-    - ``waivers``: a sentence on each waived result. The key is the name of the system, and the name
-      of the attack or the scope of the claim.
+    - ``waivers``: a sentence on each waived result. Its key is a pair: the name of the system, and
+      either the name of the attack or the scope of the claim.
     - ``expired_waivers``: a sentence on each expired waiver, which is a failure.
 
     >>> Gate().exit_code([Verdict.CONSISTENT]), Gate().exit_code([Verdict.VIOLATED])

@@ -186,10 +186,10 @@ class AttributeSvc(SupervisedAttack):
     """Attribute inference with a support vector machine on the uploads.
 
     The classifier is that of Zhang et al., Table IV (SVC): scikit-learn's defaults, with classes
-    weighted by their inverse frequency. Without weights it guesses the larger class for nearly all
-    users if the classes differ little: a macro F1 of .42 instead of .61 for gender from FCF on
-    MovieLens 100K. The kernel of two uploads x and y is exp(-gamma |x - y|^2) with gamma = 1 / (d
-    Var x) for d columns, computed from inner products.
+    weighted by their inverse frequency. If the classes differ little, a classifier without weights
+    guesses the larger class for nearly all users: for gender from FCF on MovieLens 100K, the macro
+    F1 is .42 without weights, and .61 with weights. The kernel of two uploads x and y is exp(-gamma
+    |x - y|^2) with gamma = 1 / (d Var x) for d columns, computed from inner products.
 
     penalty: scikit-learn's C, the penalty on classification errors
     """
@@ -309,10 +309,10 @@ class AttributeRows:
     device changes exactly one of these rows, which is certainly the row of its user's category.
     Users who changed none of the rows get the most frequent category.
 
-    If a model multiplies one-hot features by a matrix, a device changes one of c adjacent columns
-    instead. If several groups of rows or columns are changed in this way, the group whose
-    categories agree best with the users of known class is used. The attack guesses nothing if there
-    is no such group, or if several groups agree equally well with these users.
+    If a model multiplies one-hot features by a matrix, a category has a column, and a device
+    changes exactly one of c adjacent columns. The matrix may have several such groups of rows or
+    columns. The attack uses the group whose categories agree best with the users of known class. It
+    guesses nothing if there is no group, or if several groups agree equally well.
 
     family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source

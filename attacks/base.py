@@ -73,7 +73,8 @@ class GuessedLabels:
     classes: guessed classes, integers (m,)
     scores: larger for more likely classes, -inf for classes that the attack never guesses
         (m, n_classes); None if the attack gives no scores
-    input_name: name of the input table from which classes were guessed, if the attack had a choice
+    input_name: name of the input table from which classes were guessed, or of a way to guess
+        without uploads; empty if the attack has no input tables
     is_proved: True if a user's messages prove the class, whatever the prior (m,); None if the
         attack proves nothing
     """

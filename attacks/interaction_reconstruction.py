@@ -27,8 +27,8 @@ class InteractionReconstruction:
     """Reconstruction of users' interaction sets, vectors and ratings from their uploads.
 
     Readers (``attacks/readers``) turn messages into log-likelihood ratios of interactions. The
-    posterior combines these ratios with the popularity of items and the activity of users.
-    Popularity is known without the uploads, or else estimated from all uploads.
+    posterior combines these ratios with the popularity of items and the activity of users. If
+    popularity is not known, it is estimated from all uploads.
 
     The guessed set maximises each user's expected F1 under the posterior, up to the usual
     approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). The set of

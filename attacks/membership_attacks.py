@@ -26,11 +26,10 @@ class InteractionMembership:
 
     The score of each candidate (user, item) pair is the log-odds of the interaction, given the
     messages: the sum of the messages' log-likelihood ratio, which a reader (``attacks/readers``)
-    computes, and the log-odds of the item's popularity. Popularity is known without the uploads, or
-    else estimated from all uploads. If the background has log-odds of the pairs
-    (``prior_log_odds``), they replace the log-odds of popularity. The user's activity is omitted:
-    it depends on the user's number of items, which is irrelevant for a sample with as many members
-    as non-members.
+    computes, and the log-odds of the item's popularity. If popularity is not public, it is
+    estimated from all uploads. If the background has log-odds of the pairs (``prior_log_odds``),
+    they replace the log-odds of popularity. The user's activity is omitted: it depends on the
+    user's number of items, which is irrelevant for a sample with as many members as non-members.
 
     If messages are shuffled, so that their senders are unknown, some items of each user must be
     known (``known_items``). The probability of a pair is then its mean over messages, weighted by

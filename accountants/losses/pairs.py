@@ -84,8 +84,8 @@ class GaussianPair:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The ends are equally many standard deviations
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The ends are equally many standard deviations
         from the mean.
         """
         reach = -float(ndtri(max(tail, 1e-307))) * self.mu
@@ -122,8 +122,8 @@ class LaplacePair:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval extends from m + 2 ln(tail) to m =
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The interval extends from m + 2 ln(tail) to m =
         ``shift``, the largest loss.
         """
         # Losses below m - 2x have the probability e^-x / 2 under P.
@@ -514,8 +514,8 @@ class PoissonSamplePair(_SampledPair):
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is computed from that of the pair
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The interval is computed from that of the pair
         without sampling.
         """
         # Q mirrors P, and both distributions contribute to the upper tail: Q in full, and P with
@@ -589,8 +589,8 @@ class FixedSizeSamplePair(_SampledPair):
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is symmetric around 0.
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The interval is symmetric around 0.
         """
         _, high = PoissonSamplePair(self.pair, self.rate).find_loss_range(tail)
         return -high, high
@@ -643,8 +643,8 @@ class ReplaceOneGaussianPair:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The ends are the losses at quantiles of N(mu,
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The ends are the losses at quantiles of N(mu,
         1), the component of P that reaches farthest.
         """
         far = self.mu - float(ndtri(max(tail, 1e-307)))
@@ -697,8 +697,8 @@ class RevealedSamplingPair(_SampledPair):
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is that of a mechanism that always
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The interval is that of a mechanism that always
         runs, extended to contain 0, the loss if the mechanism does not run.
         """
         low, high = self.pair.find_loss_range(tail)
@@ -759,8 +759,8 @@ class GaussianMixturePair:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The ends are the losses at a low quantile of
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The ends are the losses at a low quantile of
         N(0, 1) and at a high quantile of N(c, 1). Here c is the largest of the means c_i, after the
         largest ones with a total probability of at most ``tail`` / 2 are left out.
         """

@@ -31,8 +31,8 @@ Vector = NDArray[np.float64]
 
 # Tilted mass outside every window, e^-60; it can leave out at most e^-28 = 7e-13 of delta.
 _TAIL, _SPENT = 60.0, 28.0
-# Largest number of listed losses, summed over the epsilons and for their totals; and largest number
-# of different epsilons.
+# Largest number of losses listed for all epsilons, of listed total losses, and of different
+# epsilons.
 _MOST_ALONE, _MOST_TOGETHER = 2**21, 2**20
 _MOST_KINDS = 2**12
 # Largest number of totals that one bundle enumerates before it is placed on the grid, and number of

@@ -313,8 +313,8 @@ def merge_copies_log_probs(
 
     For one copy, the statistic is its output. For several copies, it is the number of outputs that
     are likelier under the first input. The outputs of a copy must then have at most two different
-    probability ratios. The number has a binomial distribution or, if inputs are exchanged in some
-    copies, that of a sum of two binomial variables.
+    probability ratios. The number is a binomial variable, or a sum of two binomial variables if
+    inputs are exchanged in some copies.
 
     For more than 2^20 copies, values that are too rare under the first input for a double are
     omitted (their range follows from Bernstein's inequality). An omission lowers a divergence, and

@@ -32,7 +32,7 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     - Noise on a sum: under replacement, the multiplier is halved.
     - A sample of fixed size: the multiplier is halved under both adjacencies, because a sampled
       record always displaces another record. Adding or removing a record then costs as much as
-      Poisson sampling at the same rate (the proof is in a comment in ``_replace_fixed_size``).
+      Poisson sampling at the same rate (the proof is in a comment in ``_to_poisson``).
     - Poisson sampling under replacement: known for Gaussian and Laplace noise only
       (``ReplacedSamplingDpEvent``).
     - Events that are not noise on a sum (responses, pure epsilons, zCDP): unchanged.

@@ -340,9 +340,9 @@ class ViewWithInputs(View):
 
 
 def add_input_tables(view: View) -> ViewWithInputs:
-    """Adds input tables for attribute classifiers, made of the uploads, to what an adversary sees.
+    """Returns a copy of the view with input tables for attribute classifiers, made of the uploads.
 
-    Tables have one row per sender. A view that already has input tables is returned unchanged. The
+    A view that already has input tables is returned unchanged. Tables have one row per sender. The
     tables are:
 
     - ``SUMMARY``, if devices leave some rows or columns of a matrix unchanged: which rows and
@@ -362,8 +362,8 @@ def add_input_tables(view: View) -> ViewWithInputs:
     - "user only" and similar names: the summary of each group of components by itself, if there are
       several groups.
 
-    Components, changes of the model and row lengths are those of a user's mean message over the
-    rounds that are read (``uploads.select_rounds``).
+    Components, changes of the model and row lengths are computed from a user's mean message over
+    the rounds that are read (``uploads.select_rounds``).
 
     A table takes as many float32 numbers as the number of senders times the size of one message. If
     these are more than 1 GiB, or if there are more than 6,144 senders, only the last senders are

@@ -139,7 +139,7 @@ MAX_PROFILES = 4096
 # Time limit, in seconds, for computing one round's messages of all profiles, as estimated.
 MAX_EMULATION_SECONDS = 10.0
 _FEW, _MAX_ROUNDS = 2, 20  # minimum and maximum number of first rounds; later rounds are similar
-_EXPLAINED = 1e-4  # share of a step's square that an explanation may leave
+_EXPLAINED = 1e-4  # largest share of a step's sum of squares that a solution may leave unexplained
 _TRIED = 8  # number of simulated histories whose messages are computed twice
 _SOLVE_RIDGE = 1e-10
 _ROUNDED = 1e-6  # share of the largest number, below which a difference is a rounding error

@@ -166,8 +166,9 @@ def find_senders(view: View) -> NDArray[np.integer[Any]]:
 def find_subjects(view: View) -> NDArray[np.integer[Any]]:
     """Returns the indices of the users about whom an attack can infer something.
 
-    If the adversary's view links messages to users, these are the senders. Otherwise they are the
-    participants of sums of messages, if the view shows them, or else all users.
+    - The adversary's view links messages to users: the senders.
+    - The view links no messages, but shows who takes part in sums of messages: the participants.
+    - The view shows neither senders nor participants: all users.
     """
     if list_linked_components(view):
         return find_senders(view)
@@ -368,8 +369,8 @@ def read_model_messages(
 def find_item_table_name(view: View, kinds: Collection[Payload] = MODEL_KINDS) -> str | None:
     """Returns the name of the message component with one row per item; None if none exists.
 
-    ``kinds`` are the allowed kinds of messages. Among several such components, one whose name
-    begins with "item" is preferred, or else the first.
+    ``kinds`` are the allowed kinds of messages. Among several such components, the first whose name
+    begins with "item" is returned; if no name does, the first.
     """
     tables = [
         name
@@ -657,9 +658,9 @@ class ChangedRows:
 def find_changed_rows(view: View) -> dict[str, ChangedRows]:
     """Returns which rows and columns of each model matrix each user changed, by matrix name.
 
-    Two kinds of matrices are omitted: the matrix of items, and those of which every device changes
-    all rows and columns (as noise does). Memory: R + C bytes per sender, for a matrix with R rows
-    and C columns.
+    Two kinds of matrices are omitted: the matrix of items, and matrices in which every device
+    changes all rows and columns, for example by noise. Memory: R + C bytes per sender, for a matrix
+    with R rows and C columns.
     """
     apart = find_item_table_name(view)
     matrices = {

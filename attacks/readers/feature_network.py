@@ -93,8 +93,8 @@ class FeatureNetworkReader(MessageReader):
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, added over rounds.
 
-        A ratio is the logit of the returned network less that of the broadcast network. Items with
-        the same features have the same ratio.
+        A ratio is the logit of the returned network minus the logit of the broadcast network. Items
+        with the same features have the same ratio.
         """
         form, features = _find_form(view), view.public.item_features
         assert form is not None, "refused"
