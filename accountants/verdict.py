@@ -361,8 +361,8 @@ def judge_number(
     is_below_claimed : true if the paper states only that the number is below ``claimed``.
     is_upper_bound : true if the number is an upper bound (epsilon, sensitivity), so that a larger
         number is valid.
-    basis : origin of the claimed number. A number that the audit derived is labelled UNSTATED
-        instead of WRONG.
+    basis : origin of the claimed number. An incorrect number that the audit derived is labelled
+        UNSTATED, not WRONG.
     """
     wrong = NumberLabel.UNSTATED if basis is Basis.DERIVED else NumberLabel.WRONG
     if is_below_claimed:

@@ -65,7 +65,8 @@ class InteractionReconstruction:
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         """Guesses interaction sets, user vectors and ratings of the users ``background.subjects``.
 
-        If these are None, all senders are guessed. ``view`` is what the adversary sees.
+        If ``background.subjects`` is None, the interactions of all senders are guessed. ``view`` is
+        what the adversary sees.
         """
         hidden = assign_pseudonyms(view)
         view = hidden or view

@@ -36,7 +36,7 @@ class Pure(LeafAccountant):
 
     The sum is valid under adaptive composition (Dwork et al. 2006, Theorem 1). It holds at delta 0,
     and hence at any delta. At delta 0 the sum is exact if one pair of inputs is the worst pair of
-    all mechanisms at once. Reports count as if they were not shuffled.
+    all mechanisms at once. Shuffled reports count as if they were not shuffled.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent

@@ -52,9 +52,14 @@ def measure_profile_fit(view: View, profiles: sparse.csr_array) -> Floats:
     view: messages, models and public parameters that the adversary sees; its last model is used
     profiles: ratings of n users (n, M)
 
-    If the model has item rows, there are two features, or three if it also has user rows; if it has
-    item similarities, there is one. ``has_readable_model`` must accept the view. Memory: some
-    arrays of shape (n, number of users in the model), and 32 MiB.
+    The number of features depends on the model:
+
+    - one row per item: two features;
+    - one row per item, and rows of users: three features;
+    - similarities of items: one feature.
+
+    ``has_readable_model`` must accept the view. Memory: some arrays of shape (n, number of users in
+    the model), and 32 MiB.
     """
     model, items = uploads.get_last_model(view), view.public.n_items
     binary = profiles.astype(np.bool_).astype(np.float64)

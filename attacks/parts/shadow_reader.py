@@ -220,8 +220,8 @@ def draw_histories(
 ) -> Bits:
     """Draws histories of random items for simulated users, as a mask (count, n_items).
 
-    ``sizes`` are the smallest and the largest number of items of a history. The number is
-    log-uniform between them, but at most a third of all items.
+    ``sizes`` are the smallest and the largest number of items of a history. The number of items is
+    log-uniform between these two numbers, but at most a third of all items.
     """
     fewest, longest_of_users = sizes
     longest = max(fewest, min(longest_of_users, max(2.0, _LONGEST * n_items)))

@@ -231,9 +231,9 @@ def assign_pseudonyms(view: View) -> View | None:
     """Returns a view in which each message of unknown sender has a user index of its own.
 
     The result is None if there are no such messages. Messages are shuffled anew in every round, so
-    that indices do not link the messages of two rounds. The result has as many of the last rounds
-    as together have at most one message per user, but at least one round. Shuffled reports of
-    single coordinates are omitted because they are not whole messages. Messages of silos are
+    that indices do not link the messages of two rounds. The result has the last round with such
+    messages, and earlier rounds as long as there are not more messages than users. Shuffled reports
+    of single coordinates are omitted because they are not whole messages. Messages of silos are
     omitted because they are not messages of users.
     """
     rounds: list[RoundView] = []
@@ -520,9 +520,9 @@ def iter_table_changes(
     view: messages and models that the adversary sees
     only: a round to which the result is restricted, or None
 
-    There is one change per sender if the view links messages to senders, and a single change for
-    unlinked messages or a sum. If the view shows only models, the change is the difference from the
-    next model.
+    - The view links messages to senders: one change per sender.
+    - The view shows unlinked messages or their sum: the change that they make together.
+    - The view shows only models: the difference from the next model.
     """
     items = view.public.n_items
     for number, seen in enumerate(view.rounds):

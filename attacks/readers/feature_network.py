@@ -18,8 +18,8 @@ A device minimises the cross entropy of positives (label 1: the user's own items
 where the constant follows from sum_z P(z | negative) exp(logit) = exp(constant), because negatives
 are drawn uniformly. From each logit its constant is subtracted. The reader computes:
 
-- the evidence on the user: the logit of the returned network at an item's features, less the logit
-  of the broadcast network there;
+- the evidence on the user: the logit of the returned network at an item's features, minus the logit
+  of the broadcast network at these features;
 - the prior of items: the logit of the broadcast network, averaged over users. It includes only the
   part of popularity that depends on features.
 

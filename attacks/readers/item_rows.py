@@ -91,9 +91,11 @@ class ItemRowsReader(MessageReader):
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, from the changes of item rows.
 
-        If the public settings have "pseudo", the ratios depend on which rows are in all of a user's
-        messages. Otherwise they depend on the direction of each row's change if the settings have
-        "negatives", and if not, on which rows changed, and how far.
+        The ratios depend on different facts, according to the public settings:
+
+        - setting "pseudo": which rows are in all of a user's messages;
+        - setting "negatives": the direction in which each row changed;
+        - neither setting: which rows changed, and how far.
         """
         settings = view.public.settings
         if settings.get("pseudo"):

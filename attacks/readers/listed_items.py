@@ -61,10 +61,10 @@ class ListedItemsReader(MessageReader):
 
     Log-likelihood ratios of interactions follow from how often a user's lists name an item. If it
     is unknown which codes stand for which items, the most frequent codes are matched to the most
-    popular items. The matching requires known popularity. It is omitted if the adversary has the
-    program of the devices (``PublicInfo.device_code``), because another reader then learns more by
-    running this program.
-    Memory: some arrays of users times items, some of 2^24 numbers, and the entries of one round.
+    popular items. Codes are matched only if popularity is known and the adversary does not have the
+    program of the devices (``PublicInfo.device_code``): with the program, another reader learns
+    more. Memory: some arrays of users times items, some of 2^24 numbers, and the entries of one
+    round.
     """
 
     reference = (
