@@ -1,6 +1,4 @@
-"""Exceptions of the package. Their messages state the expected value, the actual value and a
-remedy.
-"""
+"""Exceptions of the package."""
 
 
 class AuditError(Exception):

@@ -17,13 +17,13 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class StatementKind(StrEnum):
-    """Topic of a statement in a paper. It determines what is wrong if the statement is false.
+    """Topic of a statement in a paper: the thing that is wrong if the statement is false.
 
     - ``PRIVACY``: the information that leaks about a user.
     - ``ESTIMATOR``: the server's estimate from the uploads.
     - ``UTILITY``: the comparison of systems or settings.
-    - ``TYPO``: the text of the paper. An implementation that follows the text literally differs
-      from what is meant.
+    - ``TYPO``: the wording of the paper, which differs from its authors' method. An implementation
+      that follows the wording literally is another method.
     """
 
     PRIVACY = "privacy"  # the information that leaks about a user
@@ -96,20 +96,20 @@ class Vantage(StrEnum):
     """Position of the adversary, which determines what the adversary sees.
 
     The positions are ordered from the strongest (the server, with every upload and its user) to the
-    weakest (a reader of the published model). The messages seen from each position are a function
-    of those seen from the position before it. For example, broadcast and published models are
-    functions of the sum of all reports.
+    weakest (a reader of the published model). An adversary at one position can compute everything
+    that weaker positions see. For example, broadcast and published models are functions of the sum
+    of all reports.
     """
 
     SERVER = "server"  # every upload, linked to its user
-    SHUFFLED = "shuffled"  # the same reports, unlinked and permuted
+    SHUFFLED = "shuffled"  # every report, in random order and without its sender
     AGGREGATE = "aggregate"  # only the sum of the reports, as secure aggregation reveals it
     PEERS = "peers"  # the broadcast models
     RELEASE = "release"  # the published model only
 
     def sees_all_of(self, other: Vantage) -> bool:
-        """Whether an adversary at this vantage sees everything that an adversary at the ``other``
-        vantage sees, or can compute it.
+        """Whether an adversary at this vantage sees, or can compute, everything that an adversary
+        at the ``other`` vantage sees.
         """
         return _covers(self, other)
 
@@ -168,11 +168,12 @@ class Scope:
         vantage (position of the adversary) and the same or a shorter horizon (period). Its
         adjacency must be the same, or one that this scope's adjacency includes.
 
-        The presence of a user and the data of a user who stays do not cover each other:
+        A scope of a user's presence and a scope of the data of a present user do not cover each
+        other:
 
-        - A change of the data is a removal and an addition, and so costs up to twice the epsilon of
-          presence.
-        - A local randomizer hides what a user sends, but not that the user sends.
+        - A change of the data is a removal and an addition, so its epsilon may be twice the epsilon
+          of presence.
+        - A local randomizer hides the data that a user sends, but not that the user sends.
         """
         return not self.list_uncovered_fields(other)
 

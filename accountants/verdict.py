@@ -42,7 +42,8 @@ class LabelEnum(StrEnum):
     """Base class of enumerations whose members are codes with a label for people, such as verdicts
     and levels.
 
-    - ``label``: the text for people. JSON, SARIF and JUnit have the value of the member instead.
+    - ``label``: the text for people. JSON, SARIF and JUnit files contain the value of the member,
+      not its label.
     - ``definition``: a sentence that pages and help texts print; "" without one.
 
     A member is found by its value, its name or its label, in upper or lower case, with spaces,
@@ -84,8 +85,15 @@ def _normalize_name(text: str) -> str:
 
 
 class Verdict(LabelEnum):
-    """Conclusion of an audit about a claim, for one scope (protected data, adversary and period):
-    refuted, proved, neither, or not comparable.
+    """Conclusion of an audit about a claim, for one scope (protected data, adversary and period).
+
+    - ``VIOLATED``: the claim is refuted by a lower bound.
+    - ``UNSUBSTANTIATED``: the claim is neither refuted nor proved.
+    - ``INCONCLUSIVE``: the claim is not proved, and the audit could not have refuted it.
+    - ``CONSISTENT``: the claim is proved and not refuted.
+    - ``INCOMPARABLE``: the claim is about another scope.
+    - ``NO_CLAIM``: the authors claim no epsilon.
+    - ``UNSOUND``: the audit contradicts itself, because a lower bound exceeds its own proof.
 
     >>> print(Verdict.UNSUBSTANTIATED, "-", Verdict.UNSUBSTANTIATED.definition)
     UNSUBSTANTIATED - The claim is neither refuted nor proved.
@@ -209,7 +217,8 @@ class Exemption(LabelEnum):
     """Outcomes that a user may allow by name (option --allow), so that they do not lead to exit
     code 3.
 
-    They are an inconclusive verdict, and an unknown leak or severity of a system.
+    - ``INCONCLUSIVE``: an inconclusive verdict on a claim.
+    - ``NOT_ASSESSED``: a system whose leak or severity could not be determined.
     """
 
     INCONCLUSIVE = "not-tested"
@@ -225,8 +234,8 @@ class Gate:
       "not-tested" (too few measurements to refute a claim), "not-assessed" (severity unknown), or
       both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
-    - ``waivers``: a sentence on each waived result. The key is the name of the system, and the name
-      of the attack or the scope of the claim.
+    - ``waivers``: a sentence on each waived result. Its key is a pair: the name of the system, and
+      either the name of the attack or the scope of the claim.
     - ``expired_waivers``: a sentence on each expired waiver, which is a failure.
 
     >>> Gate().exit_code([Verdict.CONSISTENT]), Gate().exit_code([Verdict.VIOLATED])
@@ -352,8 +361,8 @@ def judge_number(
     is_below_claimed : true if the paper states only that the number is below ``claimed``.
     is_upper_bound : true if the number is an upper bound (epsilon, sensitivity), so that a larger
         number is valid.
-    basis : origin of the claimed number. A number that the audit derived is labelled UNSTATED
-        instead of WRONG.
+    basis : origin of the claimed number. An incorrect number that the audit derived is labelled
+        UNSTATED, not WRONG.
     """
     wrong = NumberLabel.UNSTATED if basis is Basis.DERIVED else NumberLabel.WRONG
     if is_below_claimed:
@@ -386,8 +395,8 @@ def is_vacuous(upper: Bound | Claim) -> bool:
 def refutes(lower: Bound, upper: Bound | Claim) -> bool:
     """Whether the lower bound ``lower`` refutes the upper bound or claim ``upper``.
 
-    The epsilon of ``lower`` must be larger and its delta at least as large. A bound in the scope of
-    ``upper`` must also hold in the scope of ``lower`` (``Scope.covers``).
+    The epsilon of ``lower`` must be larger, its delta at least as large, and its scope covered by
+    the scope of ``upper`` (``Scope.covers``).
     """
     return (
         upper.scope.covers(lower.scope)

@@ -62,10 +62,13 @@ class AttributeBayes(SupervisedAttack):
 
     Columns of the uploads are assumed normal with variance 1, so that inner products with the class
     means are a sufficient statistic. For bits this is close to Bernoulli naive Bayes if classes
-    differ little. The known users give the first class means. Then iterations of expectation
-    maximisation guess the classes of unknown users and estimate the means from all users. A user's
-    own uploads are left out of the means that serve to guess that user's class. The semi-supervised
-    result replaces the result from known users alone only if it separates the known users better.
+    differ little. Class means are estimated in two ways:
+
+    - from the known users alone;
+    - from all users, by iterations of expectation maximisation that guess the unknown classes.
+
+    The second estimate is used only if its guesses separate the known users better. A user's own
+    uploads are left out of the means with which that user's class is guessed.
 
     steps: number of iterations of expectation maximisation
     """
@@ -77,7 +80,7 @@ class AttributeBayes(SupervisedAttack):
     steps: int = 3
 
     def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
-        """Returns guessed classes; scores (m users, C classes) are log-likelihoods.
+        """Returns guessed classes; scores (m users, C classes) are normalised log-likelihoods.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
         """
@@ -144,17 +147,19 @@ class AttributeMlp(SupervisedAttack):
     """Attribute inference with a multi-layer perceptron on the uploads.
 
     The network is that of Zhang et al., built with scikit-learn: hidden layers of 100 and 30 units,
-    trained by Adam at the default rate until the loss on the users of known class stops falling.
+    trained by Adam at the default learning rate until the loss on the users of known class stops
+    falling.
 
     epochs: maximum number of passes over the users of known class
 
-    Its input is not the columns of an upload, but the upload's coordinates in the span of the known
-    users' uploads: at most one coordinate per known user, with one common scale. Gradients of the
-    first layer lie in that span. Adam is not invariant under rotations, so the trained weights
-    differ from the paper's. On MovieLens 100K this is 10 to 60 times as fast as using the columns.
+    The paper's input is the columns of an upload. Here the input is the upload's coordinates in the
+    span of the known users' uploads, divided by one number: at most one coordinate per known user.
+    Gradients of the first layer lie in that span. Adam is not invariant under rotations, so the
+    trained weights differ from the paper's. On MovieLens 100K coordinates are 10 to 60 times as
+    fast as columns.
     Over four random choices of the known users, the macro F1 of gender on all other users was .98
     with coordinates and .87 with columns, from FedRec's uploads. From FCF's uploads it was .64 with
-    either input.
+    both inputs.
     """
 
     reference = f"{_ZHANG} 3.3 (MLP 100-30)"
@@ -181,10 +186,10 @@ class AttributeSvc(SupervisedAttack):
     """Attribute inference with a support vector machine on the uploads.
 
     The classifier is that of Zhang et al., Table IV (SVC): scikit-learn's defaults, with classes
-    weighted by their inverse frequency. Without weights it guesses the larger class for nearly all
-    users if the classes differ little: a macro F1 of .42 instead of .61 for gender from FCF on
-    MovieLens 100K. The kernel of two uploads x and y is exp(-gamma |x - y|^2) with gamma = 1 / (d
-    Var x) for d columns, computed from inner products.
+    weighted by their inverse frequency. If the classes differ little, a classifier without weights
+    guesses the larger class for nearly all users: for gender from FCF on MovieLens 100K, the macro
+    F1 is .42 without weights, and .61 with weights. The kernel of two uploads x and y is exp(-gamma
+    |x - y|^2) with gamma = 1 / (d Var x) for d columns, computed from inner products.
 
     penalty: scikit-learn's C, the penalty on classification errors
     """
@@ -304,10 +309,10 @@ class AttributeRows:
     device changes exactly one of these rows, which is certainly the row of its user's category.
     Users who changed none of the rows get the most frequent category.
 
-    If a model multiplies one-hot features by a matrix, a device changes one of c adjacent columns
-    instead. If several groups of rows or columns are changed in this way, the group whose
-    categories agree best with the users of known class is used. The attack guesses nothing if there
-    is no such group, or if several groups agree equally well with these users.
+    If a model multiplies one-hot features by a matrix, a category has a column, and a device
+    changes exactly one of c adjacent columns. The matrix may have several such groups of rows or
+    columns. The attack uses the group whose categories agree best with the users of known class. It
+    guesses nothing if there is no group, or if several groups agree equally well.
 
     family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source

@@ -41,10 +41,10 @@ class Background:
     attributes: other attributes of all users, as numeric features (n_users, d)
     subjects: users about whom to infer something, including known users; None for all users
     candidate_pairs: (user, item) pairs to be classified by membership inference (m, 2)
-    prior_log_odds: log-odds of interactions that are known without the messages, of each candidate
-        pair (m,); if there are no candidates, of each item (n_items,)
+    prior_log_odds: log-odds of an interaction, known without the messages: one per candidate pair
+        (m,), or one per item if there are no candidate pairs (n_items,)
     profiles: ratings of the users to be classified by user-level membership inference (n, n_items)
-    reference_views: views of trainings that the adversary ran itself, each on some users of
+    reference_views: views of trainings that the adversary itself ran on some users of
         ``profiles``, for user-level membership inference
     is_in_training: True if the training of a reference view includes the user of a profile
         (len(reference_views), n)
@@ -73,7 +73,8 @@ class GuessedLabels:
     classes: guessed classes, integers (m,)
     scores: larger for more likely classes, -inf for classes that the attack never guesses
         (m, n_classes); None if the attack gives no scores
-    input_name: name of the input table from which classes were guessed, if the attack had a choice
+    input_name: name of the input table from which classes were guessed, or of a way to guess
+        without uploads; empty if the attack has no input tables
     is_proved: True if a user's messages prove the class, whatever the prior (m,); None if the
         attack proves nothing
     """
@@ -135,8 +136,9 @@ class Attack(Protocol):
     """An adversary that guesses secrets from observed messages and background knowledge.
 
     An attack runs for every adversary (server, other client, ...) that sees messages which the
-    attack can read; for all others, ``refusal`` explains why the attack cannot run. A quick audit
-    omits attacks with ``slow = True`` unless the audit plan names them.
+    attack can read. If an adversary sees no such messages, ``refusal`` returns the reason why the
+    attack cannot run. A quick audit omits attacks with ``slow = True`` unless the audit plan names
+    them.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.accountants.statements import Vantage
@@ -179,7 +181,7 @@ class Attack(Protocol):
         ...
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> AttackResult:
-        """Guesses secrets from the view, which is what the adversary sees.
+        """Guesses secrets from the messages and public parameters that the adversary sees.
 
         The type of the result depends on the family of the attack:
 
@@ -198,8 +200,8 @@ class Attack(Protocol):
 class LearningAttack(Attack, Protocol):
     """An attribute attack that learns from users of known class, and can solve several tasks.
 
-    A task is a ``Background`` with its own users of known class. Solving several tasks in one call
-    is faster, because the messages are read only once.
+    A task is a ``Background`` with its own users of known class. One call for several tasks is
+    faster than several calls, because it reads the messages only once.
     """
 
     @property

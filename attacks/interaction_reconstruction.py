@@ -27,14 +27,14 @@ class InteractionReconstruction:
     """Reconstruction of users' interaction sets, vectors and ratings from their uploads.
 
     Readers (``attacks/readers``) turn messages into log-likelihood ratios of interactions. The
-    posterior combines these ratios with the popularity of items and the activity of users.
-    Popularity is known without the uploads, or else estimated from all uploads.
+    posterior combines these ratios with the popularity of items and the activity of users. If
+    popularity is not known, it is estimated from all uploads.
 
     The guessed set maximises each user's expected F1 under the posterior, up to the usual
-    approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). (The set of
-    entries with a probability above 1/2 makes the fewest mistakes, but is close to empty under
-    strong noise.) ``is_proved`` of the result marks entries that are proved under any prior: under
-    asymmetric flipping every reported 0 proves a 0.
+    approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). The set of
+    entries with a probability above 1/2 would make the fewest mistakes, but is close to empty under
+    strong noise. ``is_proved`` of the result marks entries that are proved under any prior. For
+    example, if true 1s are never flipped, a reported 0 proves a 0.
 
     If messages are shuffled, so that their senders are unknown, the attack guesses one set per
     message: the interactions of its sender.
@@ -65,7 +65,8 @@ class InteractionReconstruction:
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         """Guesses interaction sets, user vectors and ratings of the users ``background.subjects``.
 
-        If these are None, all senders are guessed. ``view`` is what the adversary sees.
+        If ``background.subjects`` is None, the interactions of all senders are guessed. ``view`` is
+        what the adversary sees.
         """
         hidden = assign_pseudonyms(view)
         view = hidden or view

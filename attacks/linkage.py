@@ -33,7 +33,7 @@ from fedrec_auditor.targets.transcript import Component, Payload, RoundView, Upl
 
 # Fingerprints by name: arrays with one row per message.
 FingerprintsByName = dict[str, NDArray[np.float32]]
-# Messages of one round: the number of each sender among the candidates, and the fingerprints.
+# Messages of one round: the index of each sender in the array of candidates, and the fingerprints.
 SenderFingerprints = tuple[NDArray[np.intp], FingerprintsByName]
 
 _WIDE = 2**14  # maximum size of a part that is compared entry by entry
@@ -111,12 +111,12 @@ def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
 
     cosines: cosine of each message and each candidate (n, candidates)
 
-    The margin of a message is a difference of two log-probabilities, in nats. For each of its two
-    best candidates, the probability is that of a cosine as large or larger between unrelated
-    directions: about (1 - c^2)^((p - 1) / 2) for a cosine c in p dimensions. Cosines of unrelated
-    directions have variance 1 / p, so that p follows from the variance of ``cosines``. An
-    identifier that is repeated exactly has a large margin in any number of dimensions. The result
-    is 0 if there is only one candidate.
+    Unrelated directions in p dimensions have a cosine of c or more with a probability of about
+    (1 - c^2)^((p - 1) / 2). The margin of a message is the log of this probability for its second
+    best candidate, minus the log for its best candidate, in nats. Cosines of unrelated directions
+    have variance 1 / p, so that p follows from the variance of ``cosines``. An identifier that is
+    repeated exactly has a large margin in any number of dimensions. The result is 0 if there is
+    only one candidate.
     """
     if cosines.shape[1] < 2:
         return 0.0
@@ -127,7 +127,7 @@ def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
 
 
 def _scale_posterior(evidence: readers.Evidence) -> NDArray[np.float32]:
-    """Returns the posterior less the prior of each interaction, (n, M), in scaled units.
+    """Returns the posterior minus the prior of each interaction, (n, M), in scaled units.
 
     The difference is divided by the standard deviation sqrt(p (1 - p)) of an item with the share p
     of users. Each item contributes the odds q q' / p + (1 - q)(1 - q') / (1 - p) = 1 + (q - p)(q' -
@@ -287,9 +287,10 @@ def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[s
 def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float]:
     """Returns weights of fingerprints (message summaries), by name, if no senders are known.
 
-    The weight is the mean margin of the nearest message (``compute_margin``), less 1, divided by
-    the standard deviation of the cosines. By chance alone, the margin is an exponential variable of
-    mean 1. If no margin exceeds 1, the fingerprint of the largest margin alone counts.
+    The weight is the mean margin (``compute_margin``) minus 1, divided by the standard deviation of
+    the cosines. By chance alone, the margin is an exponential variable of mean 1. Fingerprints with
+    a smaller margin get no weight. If all margins are smaller, only the fingerprint with the
+    largest margin is used.
     """
     margins = {name: compute_margin(each) for name, each in cosines.items()}
     beyond = {name: size - 1.0 for name, size in margins.items() if size > 1.0}

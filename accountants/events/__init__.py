@@ -16,7 +16,7 @@ from importlib.util import find_spec, module_from_spec
 from typing import Any
 
 _NAME = "dp_accounting"
-# Modules that define the names with an ending.
+# By ending of a name, the light module that defines the name.
 _PLACES = {"DpEvent": "dp_event", "_gaussian": "gaussian_mechanism"}
 
 

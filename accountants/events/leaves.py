@@ -65,13 +65,13 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
 
     - ``epsilon``: pure local epsilon of each report.
     - ``n_users``: number of users who send a report.
-    - ``binary``: true if a tighter bound applies (``losses.pairs.ClonePair``), because each report
-      is one randomized bit for one random coordinate. See below for the conditions.
+    - ``binary``: true if each report is one randomized bit for one random coordinate, so that a
+      tighter bound applies (``losses.pairs.ClonePair``).
 
     The adversary sees the reports in a uniformly random order, without their senders. Neighbouring
     inputs differ in the input of one user.
 
-    ``binary`` may be true under three conditions:
+    ``binary`` may be true only if three conditions hold:
 
     - A report consists of the index of a coordinate and of a bit.
     - The index is drawn uniformly, independently of the input.

@@ -30,7 +30,7 @@ _FINE, _FINE_BELOW = 256, 1024
 # Largest mass of the tilted distribution outside the window on either side: for a bound, and for a
 # curve.
 _OUTSIDE, _OUTSIDE_OF_CURVE = 1e-9, 1e-16
-# Factor on the tilt of the best Chernoff bound: at that tilt rare large losses may be about to
+# Factor on the tilt of the best Chernoff bound. At a factor of 1, rare large losses might nearly
 # dominate.
 _OFF_CENTRE = 0.75
 _ROUNDING = 2.0**-42
@@ -330,12 +330,11 @@ def _bound_low(grids: _Grids, step: float, chance: float, delta: float) -> tuple
 
 
 def _choose_steps(uses: PairCounts, spans: LossRanges, above: bool) -> tuple[float, float]:
-    """Step of the grid of the summed loss, and a step that resolves the loss of each use well for
-    its moments.
+    """Step of the grid of the summed loss, and a step that is fine enough for the moments of the
+    loss of each use.
 
-    The first step is fine enough for each pair, as far as the pair matters in the sum, and limited
-    by the size of the grid. This step affects how tight the result is, but not whether it is a
-    bound.
+    The first step is as fine as each pair needs, according to its weight in the sum, but limited by
+    the size of the grid. A coarser step gives a looser bound, never a wrong one.
     """
     spreads = [_estimate_spread(pair, *span) for (pair, _), span in zip(uses, spans, strict=True)]
     # One use must fit on the grid, and the indices of its points must be exact integers.
@@ -432,11 +431,12 @@ def _merge_downwards(pair: Pair, count: int, step: float, points: NDArray[np.int
 
 
 def _bound_removed_loss(grids: _Grids, step: float, eta: float) -> tuple[float, float]:
-    """Difference between the true total loss and the total loss on the grid, and the probability
-    that it is smaller.
+    """A lower bound on the true total loss minus the total loss on the grid, and the probability
+    that the bound fails.
 
-    The loss that rounding down removed in total is bounded by Bernstein's inequality at probability
-    ``eta``, minus the offsets of the grids. The probability is 0 if nothing is added back.
+    Bernstein's inequality bounds the total loss that rounding down removed, except with probability
+    ``eta``. The offsets of the grids are subtracted. If the inequality gives nothing above 0, the
+    bound is minus the offsets, and never fails.
     """
     mean = sum(g.count * g.rounding_loss[0] for g in grids)
     variance = sum(g.count * g.rounding_loss[1] for g in grids)

@@ -114,13 +114,14 @@ class ExpTerm:
         slope = np.abs(self.slope - self.curvature * (nearest - self.argmax))
         sides = np.stack([nearest - low, high - nearest])
         logs = compute_log_integral(np.stack([slope, slope]), self.curvature, sides, self.step)
-        # If there is no curve, the anchor is an end, and the whole interval lies on one side of it.
+        # Without curvature, argmax is an end of the term's interval, so each interval [low, high]
+        # lies on one side of it.
         whole = np.logaddexp(*logs) if self.curvature else logs.max(axis=0)
         return np.asarray(self.compute_log(nearest) + whole)
 
     @property
     def slope(self) -> float:
-        """Slope of the logarithm of the term at ``anchor``, the point at which the term is
+        """Slope of the logarithm of the term at ``argmax``, the point at which the term is
         largest.
         """
         value = self.normal_mean_or_exp_rate
@@ -230,8 +231,8 @@ class Mixture:
         return places
 
     def compute_log_mass(self, y: Floats) -> Floats:
-        """Computes ln of the probability of every number ``y``; -inf if no term has
-        mass at the single number ``y``.
+        """Computes ln of the probability of every number ``y``; -inf if ``y`` is neither an atom
+        nor a lattice point.
         """
         y = np.asarray(y, dtype=np.float64)
         mass = np.full(y.shape, -np.inf)

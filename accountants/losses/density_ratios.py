@@ -55,8 +55,8 @@ class DistinguishingEvent(NamedTuple):
 
     - ``lower_end``, ``upper_end``: ends of the interval, which are equal for a single number.
     - ``log_p``, ``log_q``: logarithms of the probabilities of the event under P and Q.
-    - ``max_log_ratio``: lower bound on the largest ln P(A)/Q(A) of any event A
-      (``bound_log_ratio``); this event attains it up to rounding, if any event does.
+    - ``max_log_ratio``: lower bound on the supremum of ln P(A)/Q(A) over all events A
+      (``bound_log_ratio``). If some event attains the supremum, this event does so up to rounding.
     """
 
     lower_end: float
@@ -249,9 +249,11 @@ class _Stretches:
         (second row) at the ends of that part, (2, stretches).
 
         p and q are the densities of the measures P and Q, which are sums of terms. False means
-        that this is not known. With at most two shapes of one curvature, ln
-        p/q is monotone (Moebius). It is convex if q is a single term that is curved at least as
-        much as all terms of p, and concave if this holds with p and q exchanged.
+        that this is not known. There are three known cases:
+
+        - At most two shapes, of one curvature: ln p/q is monotone (Moebius).
+        - q is a single term that is curved at least as much as all terms of p: ln p/q is convex.
+        - p is a single term that is curved at least as much as all terms of q: ln p/q is concave.
         """
         has_p, has_q = self.log_terms > -np.inf
         here = has_p | has_q
@@ -271,8 +273,10 @@ class _Stretches:
         - ``j``: index of the interval that contains each cell, (cells,).
 
         p and q are sums of terms. Relative to the largest term of q, every term is the exponential
-        of a parabola. The limits are the sum of the smallest (largest) values of p divided by the
-        sum of the largest (smallest) values of q, or ``term_ratios``, if these are tighter.
+        of a parabola, so its smallest and largest values in a cell are known. The lower limit is
+        the logarithm of the sum of the smallest terms of p, divided by the sum of the largest terms
+        of q. The upper limit exchanges smallest and largest. Tighter limits of ``term_ratios`` are
+        used where they exist.
         """
         (p, q), slope, curve = self.log_terms[:, :, j], self.slope[:, j], self.curvature
         finite = np.isfinite(high - low)

@@ -35,8 +35,9 @@ class WorstEvent(NamedTuple):
 
 
 def compute_log_ratios(log_p: Array, log_q: Array) -> Array:
-    """Computes ln(p/q) entry by entry from the log-probabilities ln p and ln q: inf if q = 0 < p,
-    and -inf if p = 0, even if q = 0 too.
+    """Computes ln(p/q) entry by entry from the log-probabilities ln p and ln q.
+
+    The result is -inf if p = 0 (whatever q is), and inf if only q = 0.
     """
     possible = log_p > -np.inf
     return np.where(possible, log_p - np.where(possible, log_q, 0.0), -np.inf)
@@ -62,7 +63,7 @@ def find_worst_event(log_p: Array, log_q: Array, delta: float, rounding: float =
     - ``delta``: delta of (epsilon, delta)-DP.
     - ``rounding``: possible relative error of P(S), which is subtracted.
 
-    This largest value is the smallest epsilon at which P(S) - e^epsilon Q(S) is at most ``delta``
+    The largest value is the smallest epsilon at which P(S) - e^epsilon Q(S) is at most ``delta``
     for every event S. Only events that consist of the first outputs are tried, because one of them
     attains the largest difference at every epsilon.
     """
@@ -139,9 +140,8 @@ def bisect_threshold(
     - ``precision``: relative precision of the result. The value 0 bisects down to neighbouring
       doubles.
 
-    The function doubles the upper limit, starting from 1, until the condition holds, and then
-    bisects. It returns infinity if all tested numbers fail, up to one of at least ``max_value``,
-    and 0 if no tested number fails.
+    The function tests 1, 2, 4, ... until the condition holds, and then bisects. If the search stops
+    at ``max_value``, the result is infinity. If no tested number fails, the result is 0.
 
     >>> bisect_threshold(lambda x: x * x >= 2, precision=1e-3)
     1.4140625

@@ -54,8 +54,8 @@ class Pair(Protocol):
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        ``tail``: largest probability under P of a finite loss below ``low``, and also of one above
-            ``high``.
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``.
         """
         ...
 
@@ -84,8 +84,8 @@ class GaussianPair:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The ends are equally many standard deviations
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The ends are equally many standard deviations
         from the mean.
         """
         reach = -float(ndtri(max(tail, 1e-307))) * self.mu
@@ -122,8 +122,8 @@ class LaplacePair:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval extends from m + 2 ln(tail) to m =
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The interval extends from m + 2 ln(tail) to m =
         ``shift``, the largest loss.
         """
         # Losses below m - 2x have the probability e^-x / 2 under P.
@@ -138,9 +138,10 @@ class AtomicPair:
     - ``losses``: finite privacy losses.
     - ``log_masses``: their log-probabilities under P. The log-probability under Q is smaller by the
       loss.
-    - ``infinite_mass``: probability under P of the outputs that are impossible under Q. The pair is
-      symmetric, so outputs that are impossible under P have the same probability under Q. The
-      latter add nothing to a hockey-stick divergence.
+    - ``infinite_mass``: probability under P of the outputs that are impossible under Q.
+
+    Outputs that are impossible under P are not listed, because they add nothing to a hockey-stick
+    divergence.
     """
 
     losses: tuple[float, ...]
@@ -244,32 +245,31 @@ class ArrayPair:
 class ReversedPair:
     """Pair (Q, P) made from a given pair (P, Q), for two neighbouring inputs in the opposite order.
 
-    - ``pair``: the given pair (P, Q).
-    - ``infinite_mass``: probability under Q of an infinite loss ln(Q/P). It is 0, which is correct
-      if every output that is possible under Q is possible under P, as for Poisson samples.
+    - ``pair``: the given pair (P, Q), a ``PoissonSamplePair`` or ``GaussianMixturePair``.
+    - ``infinite_mass``: probability under Q of the outputs that are impossible under P. It is 0 for
+      these two classes.
     """
 
     pair: Pair
     infinite_mass: float = 0.0
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under Q and under P, that the privacy loss ln(Q/P) lies
+        in each interval (edges[i], edges[i + 1]].
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). The values
-        are those of ``pair`` with P and Q exchanged and the loss negated. A loss exactly on an edge
-        may be counted in either interval.
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). A loss
+        exactly on an edge may be counted in either of the two intervals that meet there.
         """
         log_p, log_q = self.pair.bin_losses(-edges[::-1])
         return log_q[::-1], log_p[::-1]
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        """Returns an interval (low, high) of the privacy loss ln(Q/P) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is that of ``pair`` with the signs
-        reversed. For the pairs of this module, the tails under Q reach no farther than under P.
+        Under Q, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The interval is the negative of the interval of
+        ``pair``, which for ``PoissonSamplePair`` and ``GaussianMixturePair`` also holds under Q.
         """
         low, high = self.pair.find_loss_range(tail)
         return -high, -low
@@ -393,7 +393,7 @@ class ClonePair:
         """Probability, under the first distribution P, of an infinite privacy loss.
 
         Clones are reports of other users that hide the user's own report. ``make_array_pair`` omits
-        numbers of clones that are negligibly rare; their loss counts as infinite.
+        counts of clones that are negligibly rare, and treats their loss as infinite.
         """
         return 4.0 * _TAIL
 
@@ -486,15 +486,13 @@ class PoissonSamplePair(_SampledPair):
     """Pair of the distributions (1 - q) Q + q P and Q, for Poisson sampling at ``rate`` q under
     add-remove adjacency.
 
-    ``pair`` is (P, Q), the pair of the mechanism without sampling. The sampled pair dominates
-    inputs with the record against inputs without it, and its ``ReversedPair`` dominates inputs
-    without the record against inputs with it. The theorem requires that ``pair`` does the same for
-    the mechanism without sampling, in each of these two orders (Zhu, Dong, Wang 2022, Theorem 11).
-    The privacy loss is ln(1 - q + q e^l), where l is the loss of ``pair``.
+    ``pair`` is (P, Q), the pair of the mechanism without sampling, which must dominate that
+    mechanism in both orders of the inputs. Then the sampled pair dominates inputs with the record
+    against inputs without it, and its ``ReversedPair`` dominates the opposite order (Zhu, Dong,
+    Wang 2022, Theorem 11). The privacy loss is ln(1 - q + q e^l), where l is the loss of ``pair``.
 
-    The pairs of this module are symmetric: outputs that are impossible under P have the same mass
-    under Q as outputs that are impossible under Q have under P. After (1 - q) Q is added, an output
-    that was impossible under P has a loss of ln(1 - q).
+    ``pair`` must be symmetric: outputs that are impossible under P have the probability
+    ``pair.infinite_mass`` under Q. After sampling, their loss is ln(1 - q).
     """
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
@@ -516,8 +514,8 @@ class PoissonSamplePair(_SampledPair):
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is computed from that of the pair
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The interval is computed from that of the pair
         without sampling.
         """
         # Q mirrors P, and both distributions contribute to the upper tail: Q in full, and P with
@@ -591,8 +589,8 @@ class FixedSizeSamplePair(_SampledPair):
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is symmetric around 0.
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The interval is symmetric around 0.
         """
         _, high = PoissonSamplePair(self.pair, self.rate).find_loss_range(tail)
         return -high, high
@@ -645,8 +643,8 @@ class ReplaceOneGaussianPair:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The ends are the losses at quantiles of N(mu,
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The ends are the losses at quantiles of N(mu,
         1), the component of P that reaches farthest.
         """
         far = self.mu - float(ndtri(max(tail, 1e-307)))
@@ -699,8 +697,8 @@ class RevealedSamplingPair(_SampledPair):
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is that of a mechanism that always
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The interval is that of a mechanism that always
         runs, extended to contain 0, the loss if the mechanism does not run.
         """
         low, high = self.pair.find_loss_range(tail)
@@ -761,11 +759,10 @@ class GaussianMixturePair:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. P is a mixture of normal distributions. Those
-        with the largest means are left out, as long as their total probability is at most ``tail``
-        / 2; c is the largest remaining mean. The ends are the losses at a low quantile of N(0, 1)
-        and at a high quantile of N(c, 1).
+        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
+        ``high`` with probability at most ``tail``. The ends are the losses at a low quantile of
+        N(0, 1) and at a high quantile of N(c, 1). Here c is the largest of the means c_i, after the
+        largest ones with a total probability of at most ``tail`` / 2 are left out.
         """
         half = max(tail / 2.0, 1e-307)
         weights = np.exp(np.array(self.log_weights))
@@ -889,25 +886,26 @@ def find_lower_bound_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     neighbouring inputs.
 
     The pairs give a lower bound on epsilon. An event describes several mechanisms, such as all
-    mechanisms with one pure epsilon. Another mechanism with the same event may reveal less. The
-    first pair is for one order of the inputs, and the second pair for the opposite order. Both are
-    equal if the order makes no difference or if the opposite order was not tried. The result is
-    None if no such pairs are known.
+    mechanisms with one pure epsilon, and some of them may reveal less. The first pair is for one
+    order of the inputs, and the second pair for the opposite order. Both are equal if the order
+    makes no difference, or if the opposite order was not tried. The result is None if no such pairs
+    are known, as for a sampled bit flip.
 
     By kind of event, the result is:
 
     - Gaussian or Laplace noise, randomized response, or revealed sampling: the dominating pair
       (``make_dominating_pair``).
-    - Poisson sample, if a record or a group of records is added or removed, or if a record with
-      Gaussian noise is replaced: also the dominating pair.
+    - Bit flip without sampling: the distributions of the bit under its two inputs.
+    - Poisson sample: the dominating pair, except if a record with Laplace noise is replaced.
     - Poisson sample with Laplace noise, if a record is replaced: the pair for adding or removing a
       record, which occurs if the replaced record contributes 0 to the sum. At delta 0, a larger
       epsilon is attained: that of ``amplify_epsilon``.
     - Sample of fixed size: the pair of the Poisson sample. It occurs if all records of one input
       lie at one end of the range of a record, and the other input has one record at the opposite
       end.
-    - Known pure epsilon, or shuffled reports: the pair of randomized response on a bit with the
-      same epsilon.
+    - Known pure epsilon: the pair of randomized response on a bit with this epsilon.
+    - Shuffled reports: the pairs of shuffled randomized responses with the local epsilon
+      (``make_shuffled_pairs``).
     """
     leaf = _raise_noise(leaf)
     inner = getattr(leaf, "event", leaf)
@@ -932,7 +930,10 @@ def find_lower_bound_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
 
 
 def _raise_noise(leaf: dp.DpEvent) -> dp.DpEvent:
-    """The event with at least the smallest noise that doubles resolve. More noise reveals less."""
+    """The event with its noise raised to the smallest noise that doubles resolve, if it is smaller.
+
+    More noise reveals less, so a lower bound for the result is also one for the given event.
+    """
     if isinstance(getattr(leaf, "event", None), dp.DpEvent):
         return attr.evolve(leaf, event=_raise_noise(leaf.event))
     if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier > 0:

@@ -25,18 +25,19 @@ class ThreePointLoss:
     """Dominating pair of distributions of a randomized response or a bit flip, with privacy losses
     L, 0 and -L.
 
-    The pair dominates every pair of inputs, in both orders. It has three kinds of outputs: likely
-    under the first input, likely under the second input, and uninformative.
+    The pair has two inputs, 1 and 2, and three outputs: A (likely under input 1), B (likely under
+    input 2), and an uninformative output. It dominates every pair of inputs of the mechanism, in
+    both orders.
 
-    - ``p_own``: probability, under an input, of the output that this input makes likely.
-    - ``p_other``: probability, under the same input, of the output that the pair's other
-      input makes likely.
+    - ``p_own``: P(A | 1) = P(B | 2).
+    - ``p_other``: P(B | 1) = P(A | 2).
 
-    The remaining probability is that of the uninformative output. For randomized response, the pair
-    is the two output distributions themselves. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q,
-    ``p_other`` is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a
-    comment in the code). The pair also covers a composition in which the change of the data turns
-    some bits from 0 to 1 and others from 1 to 0.
+    The uninformative output has the remaining probability under both inputs.
+
+    - Randomized response: A and B are the two true values.
+    - A bit flipped with P(1 | 1) = p >= P(1 | 0) = q: ``p_other`` is min(q, 1 - p), and ``p_own``
+      is larger by p - q (the proof is in a comment in the code). The pair also covers a composition
+      in which a change of the data turns some bits from 0 to 1 and others from 1 to 0.
     """
 
     # Proof: for e^eps >= 1 the hockey-stick divergences of the two directions are (p - e^eps q)+
@@ -67,7 +68,8 @@ class ThreePointLoss:
                 return cls(p_own=0.0, p_other=0.0)
             return cls(p_own=1.0 - noise + noise / buckets, p_other=noise / buckets)
         p, q = max(event.p, event.q), min(event.p, event.q)
-        # The smaller probability is used as it is; the other follows without cancellation.
+        # p_other is min(q, 1 - p); p_own = p_other + p - q needs no subtraction, which would lose
+        # digits.
         if q <= 1.0 - p:
             return cls(p_own=p, p_other=q)
         return cls(p_own=1.0 - q, p_other=1.0 - p)
@@ -148,8 +150,8 @@ def explain_infinite_epsilon(event: dp.DpEvent, delta: float) -> str:
     """Returns the first reason why no finite epsilon holds for ``event`` at ``delta``, as text, or
     "" if no reason is known.
 
-    The text names the mechanism that is the cause, and a remedy. Raises InputError if the event or
-    ``delta`` is invalid.
+    The text describes the part of the mechanism that is the cause. Raises InputError if the event
+    or ``delta`` is invalid.
     """
     check_delta(delta)
     for leaf, count in leaves.list_leaves(event):

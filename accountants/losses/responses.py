@@ -31,8 +31,8 @@ Vector = NDArray[np.float64]
 
 # Tilted mass outside every window, e^-60; it can leave out at most e^-28 = 7e-13 of delta.
 _TAIL, _SPENT = 60.0, 28.0
-# Largest number of listed losses, summed over the epsilons and for their totals; and largest number
-# of different epsilons.
+# Largest number of losses listed for all epsilons, of listed total losses, and of different
+# epsilons.
 _MOST_ALONE, _MOST_TOGETHER = 2**21, 2**20
 _MOST_KINDS = 2**12
 # Largest number of totals that one bundle enumerates before it is placed on the grid, and number of
@@ -69,15 +69,13 @@ def compose_pure_epsilons(counts: EpsilonCounts, delta: float) -> float:
     ``counts`` lists the different pure epsilons, each with its number of responses. The method
     depends on the number of possible total privacy losses:
 
-    - The losses can be enumerated (one epsilon with up to 10^10 uses, or several epsilons with up
-      to 10^6 relevant total losses): the result is exact to 1e-9.
-    - There are more losses: they are placed on a grid of step s, and the result is an upper bound.
-      It is too large by at most B s, where B is the number of groups of epsilons whose losses are
-      enumerated together (as in Murtagh and Vadhan 2016, Theorem 1.7, where losses are rounded up).
-      In practice it is too large by 1e-5 relative, because each loss is split between two cells so
-      that both distributions keep their masses.
-    - There are more than 10^10 uses of one epsilon, or more than 4096 epsilons: the result is
-      Chernoff's bound, which is a few per cent too large.
+    - One epsilon with up to 10^10 uses, or several epsilons with up to 10^6 relevant total losses:
+      the losses are enumerated, and the result is exact to 1e-9.
+    - More losses: they are placed on a grid, and the result is an upper bound. Its relative error
+      is about 1e-5, and its absolute error at most the step of the grid times the number of groups
+      of epsilons that are enumerated together (compare Murtagh and Vadhan 2016, Theorem 1.7).
+    - More than 10^10 uses of one epsilon, or more than 4096 epsilons: the result is Chernoff's
+      bound, which is a few per cent too large.
 
     Memory stays below 300 MB.
     """
@@ -116,8 +114,8 @@ def compose_pure_epsilons(counts: EpsilonCounts, delta: float) -> float:
 
 
 def _compute_saving(kinds: EpsilonCounts, tilt: float) -> float:
-    """The value t x - ln M(t), with t = ``tilt``, M the moment-generating function of the total
-    privacy loss, and x its largest value.
+    """The value t x - ln M(t), with t = ``tilt``, x the largest total privacy loss, and M the
+    moment-generating function of the total privacy loss.
     """
     return math.fsum(
         count * float(_save_by_one(np.float64(e), np.float64(tilt))) for e, count in kinds

@@ -72,9 +72,9 @@ class ProbabilityTable:
       needed at delta > 0.
     - ``n_copies``: number of independent uses ("copies"), all of which may have the worst pair of
       inputs at once.
-    - ``n_groups``: number of groups of equal size into which the copies are divided. If the data
-      change, all copies of a group have the same two inputs, a before and b after the change. For
-      another group, a and b may be other inputs, or the same two with a and b swapped.
+    - ``n_groups``: number of groups of equal size into which the copies are divided. All copies of
+      a group have one input a in the first data set, and one input b in the second. Each group may
+      have its own a and b.
     - ``name_event``: function that returns the text of an event, given the column indices of its
       outputs, or None.
 
@@ -92,12 +92,15 @@ class ProbabilityTable:
         """Computes a lower bound on epsilon at ``delta``, without sampling error: the largest over
         all pairs of inputs.
 
-        The bound equals the epsilon of the mechanism at delta 0 and for a single use (``n_copies``
-        = 1). For several uses ("copies") at ``delta`` > 0 it may be smaller, if their outputs have
-        more than two different probability ratios, or if copies may have different inputs and not
-        all combinations are tried. ``scope`` is stated in the bound. The bound has a witness: the
-        pair, and an output or event that shows the bound. At ``delta`` > 0 there is no witness for
-        several copies whose outputs have more than two different probability ratios.
+        ``scope`` is the scope of the bound. The bound depends on ``delta`` and ``n_copies``:
+
+        - Delta 0, or a single copy: the bound equals the epsilon of the mechanism.
+        - Several copies at delta > 0, whose outputs have at most two different probability ratios:
+          the bound equals the epsilon if all combinations of inputs of the groups can be tried.
+        - Several copies at delta > 0, whose outputs have more ratios: the bound may be smaller than
+          the epsilon. Only in this case, the bound has no witness.
+
+        The witness is the pair of inputs, and an output or event that attains the bound.
         """
         return self._bound_at_delta(scope, delta) if delta > 0 else self._bound_at_zero(scope)
 
@@ -310,8 +313,8 @@ def merge_copies_log_probs(
 
     For one copy, the statistic is its output. For several copies, it is the number of outputs that
     are likelier under the first input. The outputs of a copy must then have at most two different
-    probability ratios. The number has a binomial distribution or, if inputs are exchanged in some
-    copies, that of a sum of two binomial variables.
+    probability ratios. The number is a binomial variable, or a sum of two binomial variables if
+    inputs are exchanged in some copies.
 
     For more than 2^20 copies, values that are too rare under the first input for a double are
     omitted (their range follows from Bernstein's inequality). An omission lowers a divergence, and

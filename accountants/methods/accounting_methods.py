@@ -36,7 +36,7 @@ class Pure(LeafAccountant):
 
     The sum is valid under adaptive composition (Dwork et al. 2006, Theorem 1). It holds at delta 0,
     and hence at any delta. At delta 0 the sum is exact if one pair of inputs is the worst pair of
-    all mechanisms at once. Reports count as if they were not shuffled.
+    all mechanisms at once. Shuffled reports count as if they were not shuffled.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
@@ -65,9 +65,8 @@ class Optimal(LeafAccountant):
     "Optimal" refers to the composition theorem: no smaller bound holds for all mechanisms with the
     same pure epsilons, even if they are chosen adaptively. For equal epsilons: Kairouz, Oh and
     Viswanath 2015, Theorem 3.3, extended here to every delta. For unequal epsilons: Murtagh and
-    Vadhan 2016, Theorem 1.5. The result is exact to 1e-9. If there are too many unequal epsilons to
-    enumerate, the result is an upper bound computed on a grid, with a relative error of 1e-6 (see
-    ``losses.responses``).
+    Vadhan 2016, Theorem 1.5. The result is exact to 1e-9 if the total privacy losses can be
+    enumerated, and otherwise an upper bound (see ``losses.responses.compose_pure_epsilons``).
 
     Only the pure epsilon of a mechanism is used. So an accountant that uses the distribution of a
     Laplace mechanism, or of a response with five values, may prove a smaller bound. A shuffled
@@ -121,24 +120,25 @@ class Pld(LeafAccountant):
     """Accountant by privacy loss distributions, exact or as an upper bound on a grid.
 
     The privacy losses of composed uses are added as random variables (Sommer, Meiser, Mohammadi
-    2019). The result is exact if a closed form is known.
+    2019). The method depends on the event:
 
-    - Randomized responses, bit flips and pure epsilons, if all mechanisms are equal: the exact
-      binomial distribution.
-    - Mechanisms that reveal either everything or nothing: the probability that they reveal
-      everything.
-    - Gaussian mechanisms: the exact privacy curve of the equivalent single Gaussian mechanism
+    - Equal responses, bit flips or pure epsilons, whose privacy loss is L or -L, up to 10^6 uses:
+      exact, by the binomial distribution.
+    - Equal mechanisms that reveal either everything or nothing: exact, by the probability that one
+      of them reveals everything.
+    - Gaussian mechanisms: exact, by the privacy curve of the equivalent single Gaussian mechanism
       (Balle and Wang 2018, Theorem 8).
-    - Other events: the dominating pairs of distributions of the mechanisms (``losses.pairs``),
-      composed into an upper bound on a grid (``losses.composition``). The bound is within 1e-3 of
+    - Other events: an upper bound, composed on a grid (``losses.composition``) from the dominating
+      pairs of distributions of the mechanisms (``losses.pairs``). The bound is within 1e-3 of
       epsilon for up to a million uses, and looser for more.
 
-    Poisson sampling is composed twice, with the record in the first data set or in the second, and
-    the larger result counts. The result is never above the sum of the largest losses.
+    Poisson samples are composed in both orders of the data sets (with the record against without
+    it, and vice versa), and the larger result counts. The result is at most the sum of the largest
+    privacy losses of all uses.
 
     Fault of dp-accounting 0.6.0, with which the tests compare: its ``PLDAccountant`` ignores the
-    count of a repeated ``RandomizedResponseDpEvent``. Ten uses of noise 0.5 over 2 buckets cost
-    1.0987 in dp-accounting, and the true value is 10.987.
+    count of a repeated ``RandomizedResponseDpEvent``. For ten uses of noise 0.5 over 2 buckets it
+    gives the epsilon 1.0987, and the true epsilon is 10.987.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
@@ -223,7 +223,9 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def _response_epsilon(leaf: dp.DpEvent, count: int, delta: float) -> float:
-    """The exact epsilon of ``count`` uses of one response, whose privacy loss is L, 0 or -L."""
+    """Epsilon of ``count`` uses of one response: exact if its privacy loss is L or -L, and an upper
+    bound on a grid if the loss may also be 0.
+    """
     pair = ThreePointLoss.from_event(leaf)
     if pair.p_uninformative > _PLD_ROUNDING:
         return compute_upper_epsilon(((loss_pairs.make_dominating_pair(leaf), count),), delta)
@@ -282,8 +284,8 @@ class Rdp(LeafAccountant):
 
     The curve of one use has a closed form for Laplace, Gaussian and zCDP events, and follows from
     the dominating pair of distributions for randomized response and bit flips. Conversion: Canonne,
-    Kamath and Steinke 2020, Proposition 12. Sampled events are left to ``Pld``, whose bounds are
-    smaller, except for a difference below 1% after 10^9 uses.
+    Kamath and Steinke 2020, Proposition 12. Sampled events are not supported, because ``Pld``
+    proves smaller bounds for them (after 10^9 uses, bounds that are at most 1% larger).
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope

@@ -49,8 +49,8 @@ class LeafAccountant(ABC):
     - ``supported_events``: supported event classes of mechanisms.
     - ``supported_sampling``: supported sampling classes, each with the event classes that it may
       sample.
-    - ``assumptions``: assumptions of its bounds, as sentences. If ``supported_sampling`` is not
-      empty, the bounds have the assumptions of ``events.leaves.list_assumptions`` instead.
+    - ``assumptions``: assumptions of its bounds, as sentences, if ``supported_sampling`` is empty.
+      Otherwise ``events.leaves.list_assumptions`` gives the assumptions.
     - ``compute_epsilon``: method that computes the bound.
     """
 

@@ -31,9 +31,9 @@ class CompositionRule:
 
     - ``n_mechanisms``: number n of mechanisms.
     - ``delta``: delta at which the result is needed. If it is above 0 and the mechanisms have a
-      pure epsilon, the composition of n randomized responses, which reveal at least as much
-      (Kairouz, Oh and Viswanath 2015), is computed exactly as well. ``convert_to_whole`` then
-      returns the smaller of the two epsilons.
+      pure epsilon, ``convert_to_whole`` also computes the epsilon of n composed randomized
+      responses, which reveal at least as much (Kairouz, Oh and Viswanath 2015), and returns the
+      smaller epsilon.
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
     ourselves", Theorem 1) is also valid under adaptive composition, and attained at delta 0.
@@ -65,7 +65,7 @@ class CompositionRule:
         """Computes (epsilon, delta) of a lower bound for a single mechanism from a lower bound for
         the composition.
 
-        The result holds for the worst of the mechanisms.
+        The result holds for at least one of the mechanisms.
         """
         return check_epsilon(epsilon) / self.n_mechanisms, check_delta(delta) / self.n_mechanisms
 
@@ -160,8 +160,8 @@ def convert_bound(
     - ``delta``: delta at which the result is needed. If it is above 0, a pure upper bound is
       converted over rounds by optimal composition.
 
-    The source of the result names the theorems used, and its assumptions include theirs. The rules
-    are:
+    The source of the result names the theorems used, and its assumptions include those of the
+    theorems. The rules are:
 
     - An upper bound keeps its epsilon in a narrower scope. In a wider scope (report to round,
       rating to user) the epsilon grows by composition and group privacy.

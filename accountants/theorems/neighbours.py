@@ -1,5 +1,5 @@
-"""Accounting events under each adjacency and for groups of records, and bounds on epsilon that two
-neighbouring data sets attain.
+"""Accounting events under each adjacency and for groups of records, and lower bounds on epsilon
+that two neighbouring data sets attain.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     - Noise on a sum: under replacement, the multiplier is halved.
     - A sample of fixed size: the multiplier is halved under both adjacencies, because a sampled
       record always displaces another record. Adding or removing a record then costs as much as
-      Poisson sampling at the same rate (the proof is in a comment in ``_replace_fixed_size``).
+      Poisson sampling at the same rate (the proof is in a comment in ``_to_poisson``).
     - Poisson sampling under replacement: known for Gaussian and Laplace noise only
       (``ReplacedSamplingDpEvent``).
     - Events that are not noise on a sum (responses, pure epsilons, zCDP): unchanged.
@@ -190,8 +190,8 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
     Every mechanism of the event is applied to the same two neighbouring inputs, all in the same
     order, and the privacy losses are composed into a lower bound
     (``losses.pairs.find_lower_bound_pairs``, ``losses.composition``). Mechanisms without known
-    output distributions are omitted, because seeing their outputs too never reduces epsilon. Raises
-    InputError if the event or ``delta`` is invalid.
+    output distributions are omitted. The result is still a lower bound, because seeing more outputs
+    never reduces epsilon. Raises InputError if the event or ``delta`` is invalid.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> round(compute_attained_epsilon(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
@@ -229,8 +229,8 @@ def bound_shuffle_epsilon(
     """Computes a lower bound on the epsilon of ``rounds`` shuffles of one bit per user, at
     ``delta``.
 
-    The bound also applies to reports that are not bits: whether a report is in a given set is a
-    bit, and computing this bit reveals no more than the report.
+    The bound also applies to reports that are not bits. Choose a set of reports: whether a user's
+    report is in the set is a bit, which reveals no more than the report.
 
     - ``miss``: probability that the user sends 0 on the first of two inputs.
     - ``false_alarm``: probability that the user sends 1 on the second input (see

@@ -181,9 +181,8 @@ _Part = tuple[int, _Writer]
 def get_max_entries_and_rows(users: int) -> tuple[int, int]:
     """Returns the maximum number of entries, and of rows (senders), of a classifier's input table.
 
-    If the system has more than 20,000 ``users``, the limits are 8 and 12 times smaller. This saves
-    memory and hardly changes results, because a sample of many users gives nearly the same results
-    as all of them.
+    If the system has more than 20,000 ``users``, the limits are divided by 8 and by 12. This saves
+    memory, and hardly changes results, because a sample of many users is sufficient.
     """
     if users <= MAX_USERS_FULL_TABLE:
         return MAX_TABLE_SIZE, MAX_TABLE_ROWS
@@ -194,8 +193,8 @@ class InputTable:
     """A table computed from uploads, one row per user, which attribute classifiers take as input.
 
     users: index of the user of each row, ascending (n,)
-    parts: groups of columns: the number of columns, and the function that computes them
-    scaled: True to divide each column by its standard deviation and clip it at five; False to
+    parts: groups of columns, each as the number of columns and the function that computes them
+    scaled: True to divide each column by its standard deviation and clip it to [-5, 5]; False to
         divide all columns by one number, which makes their mean variance 1
     width: number of columns
 
@@ -323,7 +322,7 @@ class ViewWithInputs(View):
         return replace(self.with_inputs({name: self.inputs[name]}), has_mandatory_input=True)
 
     def with_inputs(self, inputs: Mapping[str, InputTable]) -> ViewWithInputs:
-        """Returns a copy of the view with ``inputs`` (tables by name) instead of its own tables."""
+        """Returns a copy of the view whose input tables are ``inputs`` (by name)."""
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
     def drop_uploads(self) -> View:
@@ -341,10 +340,10 @@ class ViewWithInputs(View):
 
 
 def add_input_tables(view: View) -> ViewWithInputs:
-    """Adds input tables for attribute classifiers, made of the uploads, to what an adversary sees.
+    """Returns a copy of the view with input tables for attribute classifiers, made of the uploads.
 
-    Tables have one row per sender. A view that has such tables is returned unchanged. The tables
-    are:
+    A view that already has input tables is returned unchanged. Tables have one row per sender. The
+    tables are:
 
     - ``SUMMARY``, if devices leave some rows or columns of a matrix unchanged: which rows and
       columns each device changes (``find_changed_rows``).
@@ -359,22 +358,22 @@ def add_input_tables(view: View) -> ViewWithInputs:
       number, so that an item with few users has a low weight.
     - "10 leading directions" and "30 leading directions" of summaries, and of interactions: each
       user's position along the directions in which users differ most (principal components, of
-      variance 1). If every column is mostly noise, these show the common part of many columns.
+      variance 1). They show the common part of many columns, even if each column is mostly noise.
     - "user only" and similar names: the summary of each group of components by itself, if there are
       several groups.
 
-    Randomized reports and bits, which are drawn afresh in every round, and changes of the model are
-    averaged over the rounds that are read (``uploads.select_rounds``).
+    Components, changes of the model and row lengths are computed from a user's mean message over
+    the rounds that are read (``uploads.select_rounds``).
 
-    A table takes as many float32 numbers as the number of senders times the size of one message, at
-    most 1 GiB while it is computed. If that would be more, or there are more than 6,144 senders,
-    only the last senders are read, as many as fit. The attacker of Zhang et al. has the senders of
-    one round (section 3.3), which are 604 users of MovieLens 1M.
+    A table takes as many float32 numbers as the number of senders times the size of one message. If
+    these are more than 1 GiB, or if there are more than 6,144 senders, only the last senders are
+    read, as many as fit. The attacker of Zhang et al. has the senders of one round (section 3.3),
+    which are 604 users of MovieLens 1M.
     """
     # In FedRec a device changes some of 600 rows and columns, among them those of the user's own
     # features, which would have little weight among the 127,000 numbers of the whole upload. On
-    # MovieLens 100K, with 30% of users known, the MLP has a macro F1 for gender of .91 with the
-    # summary of changed rows and columns, instead of .65 with all numbers.
+    # MovieLens 100K, with 30% of users known, the macro F1 of the MLP for gender is .91 with the
+    # summary of changed rows and columns, and .65 with all numbers.
     if isinstance(view, ViewWithInputs):
         return view
     inputs: dict[str, InputTable] = {}

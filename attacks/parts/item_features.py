@@ -1,8 +1,7 @@
 """Features of each item in messages of any form, as inputs of a classifier of interactions.
 
-The features are numbers from arrays with an axis of items, positions in lists, and marks. The mark
-of an item is a set of codes in lists, or of positions in arrays, that occurs in every message of a
-user who interacted with the item.
+The features are numbers from arrays with an axis of items, positions in lists, and marks. A mark of
+an item is a part of a message that reveals the item (``ItemMarks``).
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from fedrec_auditor.targets.transcript import Broadcast, Component, Payload
 #
 # A list of hashes contains the hash of each of the user's items; a Bloom filter or a count-min
 # sketch is nonzero at the positions of each of them. An adversary who can run the devices' code
-# learns the marks of an item: they occur in the messages of all devices with the item in their
-# history, and not in all others (group testing: Dorfman 1943).
+# learns the marks of an item: all devices with the item in their history send the marks, and some
+# devices without the item do not (group testing: Dorfman 1943).
 
 Floats32 = NDArray[np.float32]
 
@@ -38,23 +37,28 @@ _NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's 
 
 @dataclass(frozen=True, slots=True)
 class ItemMarks:
-    """Marks of all items in messages: codes in lists, or positions in arrays, that reveal an item.
+    """Marks of all items: codes or positions that reveal an item in the messages of its users.
 
-    The mark of an item is a set of codes in lists, such as the item's hash codes, or of positions
-    in arrays at which a message has an unusual value. It occurs in the messages of all devices that
-    have the item in their history. There are M items, and v codes or positions that may belong to a
-    mark. Marks are learned twice, from two halves of the messages with known histories.
+    The mark of an item is found in the messages of all devices that have the item in their history.
+    Its form depends on the form of the messages:
 
-    mark_codes: the codes that may belong to a mark, if messages are lists of integers (v,); else
+    - Messages are lists of integers: the mark is a set of codes, such as the item's hash codes.
+    - Messages are arrays: the mark is a set of positions at which the message has an unusual value,
+      such as the bits of the item in a Bloom filter.
+
+    There are M items, and v codes or positions that may belong to marks. Marks are learned twice,
+    from two halves of the messages with known histories.
+
+    mark_codes: for lists, the codes that may belong to marks (v,); for arrays, empty
+    positions: for arrays, the positions that may belong to marks (v,); for lists, None
+    values_without_mark: for arrays, the usual value at each of these positions (v,); for lists,
         empty
-    positions: the positions that may belong to a mark, if messages are arrays (v,); None for lists
-    values_without_mark: value at each of these positions in a message without a mark there (v,)
-    weights_by_message_half: two arrays (v, M), one from each half of the messages: the weight of a
-        code or position in the mark of an item, 0 if it does not belong to the mark; the weights of
-        an item add up to 1
-    signatures: row i is the message of a device whose only item is i (M, d); None if messages are
-        not MinHash signatures. Each value of a MinHash signature equals the value at this position
-        in the message of one of the user's items alone.
+    weights_by_message_half: weight of each code or position in the mark of each item, as two arrays
+        (v, M), one from each half of the messages; weights of one item add up to 1, and are 0
+        outside its mark
+    signatures: message of a device with item i alone, for every item i (M, d); None if messages are
+        not MinHash signatures. Each value of a MinHash signature is the value at its position in
+        the signature of one of the user's items.
     """
 
     mark_codes: NDArray[Any]
@@ -73,9 +77,6 @@ class ItemMarks:
         listed: bool,
     ) -> Self:
         """Learns the marks of items from messages of devices with known histories.
-
-        The mark of an item is a set of codes in lists, or of positions in arrays, that occurs in
-        the messages of all devices with the item in their history.
 
         sent: messages of n devices: arrays of d numbers, or lists of d codes (n, d)
         histories: True if the device's history has the item, for M items (n, M)
@@ -99,12 +100,10 @@ class ItemMarks:
         return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
     def compute_shares_by_half(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
-        """Returns how much of each item's mark each message contains: two arrays (messages, items)
-        in [0, 1].
+        """Returns the share of each item's mark that each message contains, from 0 to 1.
 
-        The mark of an item is the set of codes in a list, or of positions in an array, that reveal
-        the item. Marks are learned from messages of devices whose histories are known, once from
-        each half of these messages. Each of the two arrays is for the marks from one half.
+        The result is two arrays (messages, items), one for each of the two sets of marks, which are
+        learned from two halves of messages with known histories.
 
         messages: the messages, one per row, each as the entries of a list or as numbers
         """
@@ -182,9 +181,9 @@ class ItemFeatures:
         holds about the item, and their products with the item's part of the broadcast model
     features_by_item: single numbers per item, such as a rank or a length, as arrays (n, M)
     non_item_numbers: numbers that belong to no item, as arrays (n, d) of d numbers per message
-    item_mark_parts: message parts from which ``ItemMarks`` learns what reveals an item, as pairs:
+    item_mark_parts: message parts from which ``ItemMarks`` learns, as pairs of a flag and an array:
         True and lists of L codes (integers that may stand for items) per message (n, L), or False
-        and arrays of d numbers per message (n, d)
+        and d numbers per message (n, d)
     """
 
     n_items: int

@@ -1,8 +1,8 @@
 """Features that show whether a known user profile (ratings) was in the training data of a model.
 
-The first features are how well models fit the profile; the last is how much the profile contributes
-to a sum of messages. User-level membership inference compares these features with those of
-reference trainings.
+Several features say how well models fit the profile. One feature says how much the profile
+contributes to a sum of messages. User-level membership inference compares these features with those
+of reference trainings.
 """
 
 from __future__ import annotations
@@ -52,9 +52,14 @@ def measure_profile_fit(view: View, profiles: sparse.csr_array) -> Floats:
     view: messages, models and public parameters that the adversary sees; its last model is used
     profiles: ratings of n users (n, M)
 
-    If the model has item rows, there are two features, or three if it also has user rows; if it has
-    item similarities, there is one. ``has_readable_model`` must accept the view. Memory: some
-    arrays of shape (n, number of users in the model), and 32 MiB.
+    The number of features depends on the model:
+
+    - one row per item: two features;
+    - one row per item, and rows of users: three features;
+    - similarities of items: one feature.
+
+    ``has_readable_model`` must accept the view. Memory: some arrays of shape (n, number of users in
+    the model), and 32 MiB.
     """
     model, items = uploads.get_last_model(view), view.public.n_items
     binary = profiles.astype(np.bool_).astype(np.float64)
@@ -139,7 +144,7 @@ MAX_PROFILES = 4096
 # Time limit, in seconds, for computing one round's messages of all profiles, as estimated.
 MAX_EMULATION_SECONDS = 10.0
 _FEW, _MAX_ROUNDS = 2, 20  # minimum and maximum number of first rounds; later rounds are similar
-_EXPLAINED = 1e-4  # share of a step's square that an explanation may leave
+_EXPLAINED = 1e-4  # largest share of a step's sum of squares that a solution may leave unexplained
 _TRIED = 8  # number of simulated histories whose messages are computed twice
 _SOLVE_RIDGE = 1e-10
 _ROUNDED = 1e-6  # share of the largest number, below which a difference is a rounding error

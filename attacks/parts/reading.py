@@ -209,13 +209,14 @@ def calibrate(
     notify: function that receives a sentence if the ratios are weakened
     shadow_factors: factors that were fitted to simulated users (shadows), or None
 
-    The ratios are weakened in two steps:
+    Three versions of the ratios are compared by the likelihood of the known popularity:
 
-    1. ``shadow_factors`` multiply the ratios. If the known popularity is clearly likelier under
-       the ratios without these factors, large ratios are limited instead
-       (``Calibration.saturation``).
-    2. If the known popularity is clearly likelier under ratios of 0 than under those of step 1, the
-       original ratios are multiplied instead by the factor from 0 to 1 under which it is likeliest.
+    1. The usual result: the ratios, weakened by ``shadow_factors`` if they are given.
+    2. The ratios, with only the large ones limited (``Calibration.saturation``). This version
+       replaces version 1 if popularity is clearly likelier under the original ratios.
+    3. The ratios, multiplied by the factor from 0 to 1 that makes popularity likeliest. This
+       version replaces the version chosen so far if popularity is clearly likelier without
+       messages, that is, under ratios that are all 0.
 
     Infinite ratios, whose entries are proved, stay unchanged.
     """
@@ -253,11 +254,11 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     histories: True if the user interacted with the item (n, M)
     items: log-odds that a user interacted with each item (M,)
 
-    The log-odds of an interaction are a sum of three numbers: that of ``items``, the ratio, and the
-    user's activity (general tendency to interact). One factor multiplies ratios, and one multiplies
-    activity. Large ratios are also limited. The result is ``IDENTITY_CALIBRATION``, which changes
-    nothing, unless a factor below 1 is better by three standard errors over users. Infinite ratios,
-    which leave no doubt, do not count.
+    The log-odds of an interaction are a sum of three numbers: the item's log-odds (``items``), the
+    ratio, and the user's activity (general tendency to interact). One factor multiplies ratios, and
+    another one activity; a saturation limits large ratios (``Calibration``). The result is
+    ``IDENTITY_CALIBRATION``, which changes nothing, unless a factor below 1 is better by three
+    standard errors over users. Infinite ratios are omitted.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)

@@ -30,7 +30,7 @@ Floats32 = NDArray[np.float32]
 
 _PEAKED = 0.752  # mean size over root mean square: .707 for a Laplace, .798 for a normal law
 _STEPS = 30
-CRITICAL_Z = 3.3  # deviations exceeded once in a thousand, by normal and Tracy-Widom laws
+CRITICAL_Z = 3.3  # z-score that noise exceeds with probability 1/1000 (normal, Tracy-Widom)
 _CHANCE = 1e-3  # maximum probability that a random vector is as near to a direction
 _TURNED = 0.9  # maximum share of the overlap after turning that rounds may have before it
 _AT_ONCE = 2**23  # how many numbers of messages are in memory at once

@@ -60,11 +60,11 @@ class ShadowReader:
     Its inputs are features of an item in the message (``ItemFeatures``), and the predictions of two
     ridge regressions: one on the item's numbers, one on all numbers that belong to no item. The
     log-odds of several rounds are added up. Held-out shadows calibrate the sum and weigh it against
-    the log-ratios of the other ``readers``, which suit special messages. Log-likelihood ratios are
-    limited to values that the number of held-out pairs can support. If the other ``readers`` make
-    no error on a first group of shadows, nothing is learned and their result is returned.
+    the log-ratios of ``readers``. Log-likelihood ratios are limited to values that the number of
+    held-out pairs can support. If ``readers`` make no error on a first group of shadows, nothing is
+    learned, and the result of ``readers`` is returned.
 
-    readers: other readers of the same messages
+    readers: readers that know the form of the messages; may be empty
     reference: description of the method, with its source
     """
 
@@ -182,9 +182,9 @@ def _send_one_item(
 ) -> list[OneItemMessages]:
     """Returns messages, for each round, of devices whose history is a single item.
 
-    They are needed if messages may be MinHash signatures (see ``ItemMarks``). The result is None
-    for each round if no message may be a signature, if this takes long, or if the code rejects such
-    histories.
+    They are needed if messages may be MinHash signatures (see ``ItemMarks``). Each round has None
+    if no message may be a signature, if computing the messages takes too long, or if the devices'
+    code rejects such histories.
     """
     client, n_items = view.public.device_code, view.public.n_items
     assert client is not None, "refused"
@@ -220,8 +220,8 @@ def draw_histories(
 ) -> Bits:
     """Draws histories of random items for simulated users, as a mask (count, n_items).
 
-    ``sizes`` are the smallest and the largest number of items of a history. The number is
-    log-uniform between them, but at most a third of all items.
+    ``sizes`` are the smallest and the largest number of items of a history. The number of items is
+    log-uniform between these two numbers, but at most a third of all items.
     """
     fewest, longest_of_users = sizes
     longest = max(fewest, min(longest_of_users, max(2.0, _LONGEST * n_items)))
@@ -463,10 +463,11 @@ class _RoundReader:
 class _Regressions:
     """Ridge regressions of interactions on the numbers in messages of one round.
 
-    One regression predicts an interaction from the item's own numbers; the other predicts whole
-    histories from the numbers that belong to no item. The latter regression, and the ``marks`` of
-    items (codes that identify an item), are fitted on each half of the simulated users. A simulated
-    user is read by the fit to the half without that user, a real user by the mean of both fits.
+    One regression predicts an interaction from the item's own numbers. A second regression predicts
+    whole histories from the numbers that belong to no item. The second regression, and the
+    ``marks`` of items (codes that identify an item), are fitted twice, to each half of the
+    simulated users. A simulated user is read by the fit to the half without that user, a real user
+    by the mean of both fits.
 
     row: weights of the numbers of an item (k,)
     middle, spread: mean and standard deviation of the numbers without an item (d,)

@@ -60,7 +60,7 @@ def get_macro_auc(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDAr
     scores: larger for more likely classes (n, ..., C)
 
     The result has one area for each index of the middle axes of ``scores``. Classes with no member
-    or with all members do not count; without any other class the result is 1/2.
+    or with all members are omitted. If all classes are omitted, the result is 1/2.
     """
     from scipy.stats import rankdata
 
@@ -86,9 +86,9 @@ def get_auc_influences(
     The class is compared with all other classes. Classes with no member or with all members are
     omitted. The sum of the squared influences is an unbiased estimate of the variance of the area
     (DeLong, DeLong and Clarke-Pearson 1988). The influence of a member uses the share of
-    non-members that it outranks, and vice versa. If a class has a single member (or a single
-    non-member), how members vary is unknown: the member's deviation is set to the largest value
-    that is possible for this area, sqrt(area (1 - area)).
+    non-members that it outranks, and vice versa. For the single member of a class, or the single
+    non-member, the deviation of this share from the area is unknown. It is set to the largest
+    possible value, sqrt(area (1 - area)).
     """
     from scipy.stats import rankdata
 
@@ -140,10 +140,10 @@ class AttributeProblem:
     class_codes: classes of the known users, numbered from 0 without gaps (k,)
     attributes: other attributes of all users, or None (n_users, s)
 
-    A classifier's input is one row per user: the columns of the table, followed by the scaled
-    attributes. For a user who sent nothing, all table columns are 0, which is their mean.
-    ``attributes`` are scaled to the total variance of the uploads; otherwise their few columns
-    would have little weight among thousands of columns of uploads.
+    A classifier's input is one row per user: the columns of ``table``, followed by the attributes.
+    For a user who sent nothing, all columns of ``table`` are 0, which is their mean. The attributes
+    are scaled to the total variance of the uploads, because unscaled they would have little weight
+    among thousands of columns of uploads.
     """
 
     table: InputTable | JointTable | None
@@ -301,10 +301,9 @@ class SupervisedAttack(ABC):
     known users, the accuracies are too uncertain to choose one table. A classifier that needs
     columns uses the table with the largest weight.
 
-    Uploads that are mostly noise mislead a classifier. If cross-validation on the known users rates
-    a guess without uploads better than the classifier, classes are therefore guessed without
-    uploads. The scores of the guess and of the classifier are then added. True classes of the users
-    to guess are never used.
+    Uploads that are mostly noise mislead a classifier. Therefore classes are guessed without
+    uploads if cross-validation on the known users rates such guesses better than the classifier.
+    The scores of both are then added. True classes of the users to guess are never used.
 
     family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source

@@ -108,10 +108,10 @@ def select_rounds(
 def match_senders_to_users(
     senders: NDArray[np.integer[Any]], users: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Finds the senders who are among ``users``; returns their positions in both arrays.
+    """Finds the senders who are among ``users``, which must be ascending.
 
-    Returns two arrays in the order of ``senders``: positions in ``senders``, and positions in
-    ``users``, which must be ascending.
+    Returns two arrays, in the order of ``senders``: their positions in ``senders``, and their
+    positions in ``users``.
     """
     positions = np.flatnonzero(np.isin(senders, users))
     return positions, np.searchsorted(users, senders[positions])
@@ -166,8 +166,9 @@ def find_senders(view: View) -> NDArray[np.integer[Any]]:
 def find_subjects(view: View) -> NDArray[np.integer[Any]]:
     """Returns the indices of the users about whom an attack can infer something.
 
-    If the adversary's view links messages to users, these are the senders. Otherwise they are the
-    participants of sums of messages, if the view shows them, or else all users.
+    - The adversary's view links messages to users: the senders.
+    - The view links no messages, but shows who takes part in sums of messages: the participants.
+    - The view shows neither senders nor participants: all users.
     """
     if list_linked_components(view):
         return find_senders(view)
@@ -230,9 +231,9 @@ def assign_pseudonyms(view: View) -> View | None:
     """Returns a view in which each message of unknown sender has a user index of its own.
 
     The result is None if there are no such messages. Messages are shuffled anew in every round, so
-    that indices do not link the messages of two rounds. The result has as many of the last rounds
-    as together have at most one message per user, but at least one round. Shuffled reports of
-    single coordinates are omitted because they are not whole messages. Messages of silos are
+    that indices do not link the messages of two rounds. The result has the last round with such
+    messages, and earlier rounds as long as there are not more messages than users. Shuffled reports
+    of single coordinates are omitted because they are not whole messages. Messages of silos are
     omitted because they are not messages of users.
     """
     rounds: list[RoundView] = []
@@ -368,8 +369,8 @@ def read_model_messages(
 def find_item_table_name(view: View, kinds: Collection[Payload] = MODEL_KINDS) -> str | None:
     """Returns the name of the message component with one row per item; None if none exists.
 
-    ``kinds`` are the allowed kinds of messages. Among several such components, one whose name
-    begins with "item" is preferred, or else the first.
+    ``kinds`` are the allowed kinds of messages. Among several such components, the first whose name
+    begins with "item" is returned; if no name does, the first.
     """
     tables = [
         name
@@ -519,9 +520,9 @@ def iter_table_changes(
     view: messages and models that the adversary sees
     only: a round to which the result is restricted, or None
 
-    There is one change per sender if the view links messages to senders, and a single change for
-    unlinked messages or a sum. If the view shows only models, the change is the difference from the
-    next model.
+    - The view links messages to senders: one change per sender.
+    - The view shows unlinked messages or their sum: the change that they make together.
+    - The view shows only models: the difference from the next model.
     """
     items = view.public.n_items
     for number, seen in enumerate(view.rounds):
@@ -584,8 +585,9 @@ def compute_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int)
     broadcast: model that the server sent to the devices (shape)
     count: number of messages in the sum
 
-    The messages may be models or changes of the model, and the sum does not tell which. They are
-    taken as models if subtracting ``count`` times ``broadcast`` brings the sum nearer to zero.
+    The messages may be models or changes of the model, and the sum does not show which of the two
+    they are. They are taken as models if subtracting ``count`` times ``broadcast`` brings the sum
+    nearer to zero.
     """
     plain = np.asarray(total, dtype=np.float64)
     moved = plain - count * np.asarray(broadcast, dtype=np.float64)
@@ -601,10 +603,10 @@ def estimate_popularity(view: View) -> Floats:
     1. If only items with an interaction move their rows (no settings ``negatives`` and ``alpha``),
        rows of more popular items move farther.
     2. Otherwise the vectors of users have much of one direction b in common, so that the sum of
-       their messages moves the row of an item along b in proportion to its popularity. How far it
-       moves is the estimate. b is the top right singular vector of all changes (of the model, if
-       the adversary's view shows no changes). Its sign is the one for which the estimates are
-       skewed to the right, because few items are very popular.
+       their messages moves the row of an item along b in proportion to the item's popularity. The
+       estimate is the length of this move. b is the top right singular vector of all changes (of
+       the model, if the adversary's view shows no changes). Its sign is the one for which the
+       estimates are skewed to the right, because few items are very popular.
     3. A loss over all items (setting ``alpha``) adds -V X to the change of V, with X the sum of x
        x^T over user vectors x; this term is projected off: see step 1 in ``report_readers``.
 
@@ -656,9 +658,9 @@ class ChangedRows:
 def find_changed_rows(view: View) -> dict[str, ChangedRows]:
     """Returns which rows and columns of each model matrix each user changed, by matrix name.
 
-    Two kinds of matrices are omitted: the matrix of items, and those of which every device changes
-    all rows and columns (as noise does). Memory: R + C bytes per sender, for a matrix with R rows
-    and C columns.
+    Two kinds of matrices are omitted: the matrix of items, and matrices in which every device
+    changes all rows and columns, for example by noise. Memory: R + C bytes per sender, for a matrix
+    with R rows and C columns.
     """
     apart = find_item_table_name(view)
     matrices = {

@@ -32,10 +32,10 @@ class Evidence:
     users: indices of the users, ascending (n,)
     log_ratio: log-likelihood ratio of the messages, for an interaction against none (n, M); 0
         without information; inf if the messages prove the interaction, -inf if they disprove it
-    item_log_odds: prior log-odds that a user interacted with each item (M,), if the reader
-        estimates them from more than ``log_ratio``
+    item_log_odds: prior log-odds that a user interacted with each item (M,); if None, they are
+        estimated from ``log_ratio``
     activity_log_odds: term that each user's activity (general tendency to interact) adds to the
-        prior log-odds of all items (n,), if the reader estimates it from more than ``log_ratio``
+        prior log-odds of all items (n,); if None, it is estimated from ``log_ratio``
     user_vectors: user vectors (n, F)
     ratings: ratings of the user's items (n, M)
 
@@ -100,11 +100,11 @@ class Reader(Protocol):
 
 
 def pool_evidence(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> Evidence:
-    """Combines what several readers find out about the same users.
+    """Combines the evidence of several readers on the same users.
 
-    Log-likelihood ratios are combined by taking the ratio with the largest absolute value for each
-    user and item. A sum would count evidence twice, because a device's messages come from the same
-    history. Every other field is that of the first reader that provides it.
+    For each user and item, the log-likelihood ratio with the largest absolute value is taken. A sum
+    would count evidence twice, because all messages of a device come from one history. Every other
+    field is that of the first reader that provides it.
     """
     answers = [reader.read(view, users) for reader in readers]
     parts: dict[str, Any] = {}

@@ -18,8 +18,8 @@ A device minimises the cross entropy of positives (label 1: the user's own items
 where the constant follows from sum_z P(z | negative) exp(logit) = exp(constant), because negatives
 are drawn uniformly. From each logit its constant is subtracted. The reader computes:
 
-- the evidence on the user: the logit of the returned network at an item's features, less the logit
-  of the broadcast network there;
+- the evidence on the user: the logit of the returned network at an item's features, minus the logit
+  of the broadcast network at these features;
 - the prior of items: the logit of the broadcast network, averaged over users. It includes only the
   part of popularity that depends on features.
 
@@ -85,16 +85,16 @@ class FeatureNetworkReader(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether devices send trained networks whose inputs are public features of items.
 
-        The result is False if messages leave some rows of an item table unchanged, because the
-        reader ``ItemRowsReader`` then serves better.
+        The result is False if messages leave some rows of an item table unchanged, because
+        ``ItemRowsReader`` then learns more.
         """
         return _find_form(view) is not None and not has_unchanged_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, added over rounds.
 
-        A ratio is the logit of the returned network less that of the broadcast network. Items with
-        the same features have the same ratio.
+        A ratio is the logit of the returned network minus the logit of the broadcast network. Items
+        with the same features have the same ratio.
         """
         form, features = _find_form(view), view.public.item_features
         assert form is not None, "refused"

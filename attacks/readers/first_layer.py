@@ -9,9 +9,9 @@ is equal in all examples of a device, so that for any batch
 This is exact for one gradient, and approximate for the sum of several steps, in which x itself
 changes. A step of Adam divides every entry by its own size and so reveals little more than the
 signs of x. One case helps: x = E f, where the matrix E was broadcast and f has few nonzero entries.
-Columns of E for which f is 0 do not change, and x is projected on the columns that changed. (This
-does not help with an activation in between: the projection then retains no more of x than a
-projection on random vectors.)
+Columns of E for which f is 0 do not change, so x is projected on the columns that changed. With an
+activation between E f and x, the projection retains no more of x than a projection on random
+vectors.
 
 The rank identifies the first layer and the user's side of it: columns of dW on the user's side are
 parallel to db. Source: derived here from the chain rule; for one example see Phong et al. 2018,

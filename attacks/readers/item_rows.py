@@ -23,8 +23,9 @@ items that the device draws. The public settings distinguish four protocols:
    if this distance is unusually large for the user's rows. Unchanged rows score zero.
 3. Messages are gradients, with negatives: see ``meta_gradient``.
 4. Every message has the rows of all own items, and of ``pseudo`` other items that are drawn anew
-   for each message. A user's messages are intersected: an item outside any message is not an own
-   item, and an item inside is more likely an own item if fewer other items are drawn.
+   for each message. A user's messages are intersected: an item that is missing from one of them is
+   not an own item. An item in all of them is the more likely an own item, the fewer other items
+   are drawn.
 
 Sign of the line: if q > 1, there are more negatives than own items. If q = 1, the sign follows from
 the user's vector, if it is sent, or else from popularity: negatives are drawn uniformly, but own
@@ -90,9 +91,11 @@ class ItemRowsReader(MessageReader):
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, from the changes of item rows.
 
-        If the public settings have "pseudo", the ratios depend on which rows are in all of a user's
-        messages. Otherwise they depend on the direction of each row's change if the settings have
-        "negatives", and if not, on which rows changed, and how far.
+        The ratios depend on different facts, according to the public settings:
+
+        - setting "pseudo": which rows are in all of a user's messages;
+        - setting "negatives": the direction in which each row changed;
+        - neither setting: which rows changed, and how far.
         """
         settings = view.public.settings
         if settings.get("pseudo"):
@@ -353,7 +356,7 @@ def _locate(
     else:
         up = _popularity_sign(along, touched, counts)
     place = along * up[:, None] / _median_size(np.abs(along), touched)
-    if counts is None:  # else the line may be the own items'
+    if counts is None:  # with one negative per own item, the line may be that of own items
         rounding = _ROUNDED * np.abs(along).max(axis=1)[:, None]
         typical = np.maximum(_median_size(apart, touched), rounding)
         place += np.maximum(apart / typical - _FAR, 0)

@@ -4,13 +4,16 @@ A device may list decoys (other items) in addition to the user's own items (posi
 occur in every round, but decoys vary if they are drawn again. An item or code is in c of R lists of
 user u with the probability
 
-    w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d),
+    w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d).
 
-where a is the rate of own items, b and d are those of decoys (b for decoys that a device draws
-often, d for those that it hardly draws), and w and v are the shares of own items and of the decoys
-of rate b. The rate a is the same for all users; all other parameters depend on u. They are fitted
-by expectation maximisation. With a single round, a is assumed to be 1, and b is the mean rate of
-the tenth of all codes that is listed least often: hardly any user owns these codes.
+- a: probability that a list contains a given own item; the same for all users;
+- b: probability that a list contains a given decoy, if the device draws this decoy often;
+- d: probability that a list contains a given decoy, if the device hardly ever draws this decoy;
+- w, v: shares of own items, and of the decoys of probability b, among all codes.
+
+All parameters but a depend on the user. They are fitted by expectation maximisation. With a single
+round, a is assumed to be 1, and there is one class of decoys. Its probability b is the mean of the
+tenth of all codes that is listed least often: hardly any user owns these codes.
 
 A list is read as a set: the order of its entries and numbers sent with them are not read. A reader
 with the devices' code reads them (``shadow_reader``).
@@ -58,10 +61,10 @@ class ListedItemsReader(MessageReader):
 
     Log-likelihood ratios of interactions follow from how often a user's lists name an item. If it
     is unknown which codes stand for which items, the most frequent codes are matched to the most
-    popular items. The matching requires known popularity. It is omitted if the adversary has the
-    program of the devices (``PublicInfo.device_code``), because another reader then learns more by
-    running this program.
-    Memory: some arrays of users times items, some of 2^24 numbers, and the entries of one round.
+    popular items. Codes are matched only if popularity is known and the adversary does not have the
+    program of the devices (``PublicInfo.device_code``): with the program, another reader learns
+    more. Memory: some arrays of users times items, some of 2^24 numbers, and the entries of one
+    round.
     """
 
     reference = (
@@ -183,10 +186,11 @@ def _match_by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
 
     first, second: numbers of users of each code (D,) and of each item (M,)
 
-    The largest value matches the largest. Equal values share their ranks, and so do values whose
-    difference, in units of their square root, is at most the root mean square difference of values
-    of the same rank. The doubt is the probability that a match is wrong: twice that difference, at
-    most 1, because true partners differ more than values of the same rank.
+    The largest number of ``first`` matches the largest of ``second``, and so on. Differences are in
+    units of the square root of a number. Let r be the root mean square difference between the
+    matched numbers. Numbers of one array that differ by at most r share their ranks. The doubt is
+    the probability that a match is wrong: 2 r, at most 1, because true partners differ more than
+    matched ones.
     """
     first = first * second.sum() / max(first.sum(), _MIN_P)
     count = min(len(first), len(second))

@@ -76,9 +76,10 @@ _NUMBERS = 2**22  # maximum number of positions to which common parameters are f
 class NoisyRowsReader(MessageReader):
     """Reader of item tables in which noise changes every row, which infers interactions.
 
-    Messages of the first and last rounds are read from all senders, several per user, even if only
-    some users are requested. Memory: two numbers for every row of the messages of the requested
-    users, and 256 MiB.
+    The start of the file describes the method. Its parameters are estimated from the messages of
+    all senders, even if only some users are requested. The first and last rounds are read, with at
+    most 8 messages per user on average. Memory: two numbers for every row of the requested users'
+    messages, and 256 MiB.
     """
 
     reference = (
@@ -145,7 +146,7 @@ def _sum_vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | 
 DensitiesByStepCount = dict[int, NDArray[np.float32]]
 
 _STEPS = 30
-_ALIKE = 10  # number of first iterations, in which all messages share a step and users a share
+_ALIKE = 10  # number of first iterations, with one step size and one share of positives for all
 _SHARE, _COUNTS = 0.05, 10.0  # initial share of own items, and its weight in items
 _FARTHEST = 12.0  # largest position, in standard deviations
 _MAX_DRAWS = 3  # maximum number of times that a negative is drawn
@@ -156,17 +157,19 @@ _MIN_SHARE, _TINY = 1e-6, 1e-30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMixture:
-    """Parameters of a mixture model of item-row positions that are the same for all messages.
+    """Parameters, common to all messages, of the mixture model of item-row positions.
 
     A position is how far an item's row changed along the sender's direction (the vector along which
     training moves the user's rows), in standard deviations of the noise. Positives are items with
-    which the user interacted; negatives are drawn by the device.
+    which the user interacted; negatives are drawn by the device. The model: rows of positives move
+    by about one step, rows of negatives by about one step per draw in the opposite direction, and
+    noise moves all rows.
 
     step_sign: sign of the positions of positives, +1 or -1; negatives have the opposite sign
-    direction_flip_threshold: largest plausible mean position of a user's rows, in standard
-        deviations of this mean. The device draws more negatives than the user has positives, so
-        most rows have a negative position. A user with a larger mean is taken to have the opposite
-        direction. Infinite if no direction is to be reversed.
+    direction_flip_threshold: threshold of the mean position of a user's rows, in standard
+        deviations of this mean, above which the user's direction is reversed. The mean should be
+        negative, because a device draws more negatives than the user has positives. Infinite if no
+        direction is to be reversed.
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
     mean_positive_share: mean of the users' shares of positives among items, which are
@@ -174,8 +177,8 @@ class StepMixture:
     prior_weight: weight of this beta distribution as a prior, as a number of observed items
     item_log_odds: log-odds that a user of mean share interacted with each item (M,)
     positive_step_excess: (p - n) / (p + n), where p is how far an item's row moves if the item is a
-        positive, and n if it is a negative drawn once (M,); from -1 to 1, and low for items that
-        the model knows to be popular, because it learns little more from their users
+        positive, and n how far it moves if the item is a negative drawn once (M,). It is low for
+        popular items, because the model has already learned to recommend them.
     steps_by_draw_count: number of steps that a negative's row moves if the device draws the
         negative 0, 1, 2, or more times (4,)
     """
@@ -216,21 +219,20 @@ class MixtureFit:
 def fit_mixture(
     positions: RowPositions, negatives: float, item_odds: NDArray[np.float64] | None = None
 ) -> StepMixture:
-    """Fits the parameters of the mixture model that are the same for all messages.
+    """Fits the parameters, common to all messages, of the mixture model of item-row positions.
 
-    The mixture model is of the positions of item rows along their sender's direction: the direction
-    in which training on the user's items changes rows of the item table. Its two components are
-    rows with and without an interaction of the sender.
+    A position is how far a row changed along the sender's direction: the direction in which
+    training on the user's items changes rows of the item table. The two components of the mixture
+    are rows with and without an interaction of the sender.
 
     positions: positions of item rows along their sender's direction, in standard deviations of
         the noise
     negatives: number of items without interaction that a device draws per interaction
     item_odds: log-odds that a user interacted with each item, if they are known (items,)
 
-    The sign of a direction may be unknown. So a simple model, in which all messages have the same
-    step size, is first fitted with each possible common sign of all directions (``step_sign``), and
-    with each possible rule on which single directions to reverse (``direction_flip_threshold``).
-    The full model then starts from the most likely of these fits.
+    The sign of a direction may be unknown. So several simple models, in which all messages have one
+    step size, are fitted first: one for each pair of a sign (``step_sign``) and a threshold
+    (``direction_flip_threshold``). The full model then starts from the most likely of these fits.
     """
     ends = (1.0, -1.0) if negatives and not positions.is_sign_known else (1.0,)
     turned: tuple[float, ...] = (np.inf,)
@@ -302,10 +304,9 @@ def fit_log_ratios(
     n_iterations: number of iterations
 
     The result has the log-likelihood ratio of every interaction, and the fitted parameters. The fit
-    is by expectation maximisation. Each message has its own step size, and each user a share of
-    items with interactions, which are fitted in any case. The variance of shares between users
-    includes the uncertainty of each user's share, computed as in Louis 1982 (information of
-    incomplete data).
+    is by expectation maximisation. The step size of each message, and each user's share of items
+    with interactions, are always fitted. The variance of shares between users includes the
+    uncertainty of each user's share, computed as in Louis 1982 (information of incomplete data).
     """
     users, first, whose = np.unique(positions.senders, return_index=True, return_inverse=True)
     if not len(users):

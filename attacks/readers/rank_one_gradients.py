@@ -33,7 +33,7 @@ from fedrec_auditor.targets.transcript import Component, ComponentView, Payload,
 
 _WINDOW = 0.1
 _REFINEMENTS = 6
-_CERTAIN = 8.0  # standard deviations of untouched items, above which a residual is decisive
+_CERTAIN = 8.0  # standard deviations of s at untouched items, above which a number s_i is decisive
 _LOOKED_AT = 16  # number of messages from which the loss of the gradients is recognised
 _ONE_DIRECTION = 0.95  # minimum share of a message's squares along one direction without noise
 _APART = 4.0  # maximum deviation of untouched items from the closed form, as a multiple of noise
@@ -41,13 +41,13 @@ _APART = 4.0  # maximum deviation of untouched items from the closed form, as a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankOneFit:
-    """User vectors x and numbers s of the items, fitted to n item gradients G = (s - V x) x^T.
+    """User vectors x and numbers s, fitted to n item gradients of the form G = (s - V x) x^T.
 
-    V is the broadcast item table (M items, F columns).
+    V is the broadcast item table (M items, F columns). s has one number per item, which is 0 for an
+    item without interaction.
 
-    user_vectors: user vectors x (n, F), or 0 if a message does not have this form
-    residuals: fitted numbers s of each message (n, M), one per item; about 0 for an item without
-        interaction
+    user_vectors: user vectors x (n, F); 0 if a message does not have this form
+    residuals: numbers s of each message (n, M)
     noise_deviation: standard deviation of s at items without interaction (n,); infinity if a
         message does not have this form
     """
@@ -61,11 +61,11 @@ class RankOneGradientsReader(MessageReader):
     """Reader of gradients of a squared loss over all items, which infers interactions.
 
     The last message of each user is read. The reader solves the gradient G = (s - V x) x^T for the
-    user's vector x and residuals s, where V has the item rows v_i. The log-likelihood ratio of item
-    i is that of its residual s_i under normal noise. The expected residual is 0 for an item without
-    interaction. For an item with an interaction the reader assumes the smallest residual, 1 + alpha
-    (1 - x.v_i). Items without interaction show the size of the noise. ``alpha`` is a public
-    parameter of the loss. Cost: O(M F^2 + M log M) per user.
+    user's vector x and the numbers s, where V has the item rows v_i. The log-likelihood ratio of
+    item i is that of s_i under normal noise, whose size follows from the items without interaction.
+    The mean of s_i is 0 for an item without interaction. For an item with an interaction it is
+    assumed to be 1 + alpha (1 - x.v_i), its value for the weight c_i = 1 + alpha; ``alpha`` is a
+    public parameter of the loss. Cost: O(M F^2 + M log M) per user.
     """
 
     reference = (
@@ -235,9 +235,9 @@ def _fit_length(
 
 
 def compute_log_ratios(fit: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
-    """Returns log-likelihood ratios of interactions (n, M), from the residuals of a fit.
+    """Returns log-likelihood ratios of interactions (n, M), from the numbers s of a fit.
 
-    fit: user vectors and residuals of n messages, from ``fit_rank_one``
+    fit: user vectors x and numbers s of n messages, from ``fit_rank_one``
     items: broadcast item table (M, F)
     alpha: public parameter of the loss
     """
@@ -247,7 +247,7 @@ def compute_log_ratios(fit: RankOneFit, items: NDArray[Any], alpha: float) -> ND
         ratio = (fit.residuals * expected - expected**2 / 2) / noise / noise
     size = np.abs(fit.residuals)
     certain = size > _CERTAIN * noise
-    # Ratios of decisive residuals grow with them, so that their order is preserved.
+    # Ratios of decisive numbers s_i grow with them, so that their order is preserved.
     far = MAX_LOG_RATIO * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
     ratio = np.where(certain, far, np.clip(ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO))
     return np.where(fit.noise_deviation[:, None] > 0, ratio, -MAX_LOG_RATIO)

@@ -39,7 +39,7 @@ from fedrec_auditor.targets.transcript import Payload, View
 
 _LENGTHS = 96
 _EVERY, _TRIED = 6, 28  # every sixth length is tried, and the best ones without P: 28 in all
-_SHORTEST = 0.1  # share of the largest length, whose square is the largest rating
+_SHORTEST = 0.1  # shortest tried length, relative to the longest, sqrt(largest rating)
 _ROWS = 24  # number of rows by which lengths are compared
 _SETTINGS = {"bound", "learning_rate", "local_steps"}
 _MAX_RATING = 20  # largest rating

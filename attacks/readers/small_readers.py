@@ -107,8 +107,8 @@ class InputWeightsReader(MessageReader):
         """Checks for a layer with one column per item, some of whose columns messages leave
         unchanged.
 
-        The result is False if messages leave some rows of an item table unchanged, because the
-        reader ``ItemRowsReader`` then serves better.
+        The result is False if messages leave some rows of an item table unchanged, because
+        ``ItemRowsReader`` then learns more.
         """
         return not has_unchanged_rows(view) and bool(find_input_layer(view))
 
@@ -312,13 +312,13 @@ class PopularityReader(MessageReader):
 # A device with vector u and interactions r (0 elsewhere) moves the table V in a step of size c by
 # c (r - p) u^T, where p = V u for a squared error and p = sigma(V u) for a cross entropy. This
 # matrix has rank one, like a gradient of FCF (``rank_one_gradients``), but its size is not public.
-# Positions of the rows along u are c |u| (r - p). For a squared error the closed form removes p,
-# and leaves 0 at items without interaction; for a cross entropy p hardly differs between items.
-# Several steps blur both a little. Positions, or the residuals of the closed form, fall into two
-# groups, separated where the variance between the groups is largest (Otsu 1979). The reader uses
-# positions or residuals, whichever have the larger share of variance between groups. It assumes
-# that the smaller group is own items, so that the answer is reversed for a device with more than
-# half of all items. Source: derived here.
+# Positions of the rows along u are c |u| (r - p). For a squared error the closed form removes p:
+# its numbers s are 0 at items without interaction. For a cross entropy p hardly differs between
+# items. Several steps blur both a little. Positions, or the numbers s, fall into two groups,
+# separated where the variance between the groups is largest (Otsu 1979). The reader uses positions
+# or numbers s, whichever have the larger share of variance between groups. It assumes that the
+# smaller group is own items, so that the answer is reversed for a device with more than half of all
+# items. Source: derived here.
 
 _SHARE = 0.95  # minimum share of a message's squares along one direction, in most messages
 
@@ -327,9 +327,9 @@ class RankOneChangesReader(MessageReader):
     """Reader of changes of an item table by some local steps on a loss over all items.
 
     The steps change every row, and a message's matrix of changes has a rank of nearly one. Only
-    each user's last message is read. If the loss covers sampled items only, or if some rows stay
-    unchanged, the reader ``item_rows`` serves instead; if noise makes the rank higher,
-    ``noisy_rows`` does. Cost: O(M F^2 + M log M) per user, for M items with F numbers each.
+    each user's last message is read. Other readers read similar messages: ``ItemRowsReader`` if
+    some rows stay unchanged (as with a loss over sampled items), and ``NoisyRowsReader`` if noise
+    makes the rank higher. Cost: O(M F^2 + M log M) per user, for M items with F numbers each.
     """
 
     reference = (
@@ -363,9 +363,9 @@ class RankOneChangesReader(MessageReader):
         """Returns log-likelihood ratios of interactions, by how each message changes item rows.
 
         The rows of one message change nearly along one line. They are divided into two groups, by
-        the size of the change along this line, or by residuals as in ``RankOneGradientsReader``,
-        whichever separates the groups more clearly. The smaller group is assumed to be the items
-        with which the user interacted.
+        the position on this line or by the numbers s of ``fit_rank_one``, whichever separates the
+        groups more clearly. The smaller group is assumed to be the items with which the user
+        interacted.
         """
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         for sent in uploads.read_item_messages(view):
