@@ -370,7 +370,7 @@ def test_the_misses_of_a_quick_estimator() -> None:
 ACCOUNTANTS = text_of("accountants")
 
 
-PRICE = re.compile(r"^\| ([\d./, e-]+) \| ([\d.]+) \| [^|]+ \| ([\d.]+) to ([\d.]+) \|$", re.M)
+PRICE = re.compile(r"^\| (q=[^|]+) \| ([\d.]+) \| [^|]+ \| ([\d.]+) to ([\d.]+) \|$", re.M)
 
 
 def test_the_event_of_the_page_is_accounted() -> None:
@@ -384,7 +384,7 @@ def test_the_table_lists_all_readable_events() -> None:
 
 
 def parse_number(text: str) -> float:
-    over, _, under = text.replace(",", "").partition("/")
+    over, _, under = text.rpartition("=")[2].replace(",", "").partition("/")
     return float(over) / float(under or 1)
 
 
