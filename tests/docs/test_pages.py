@@ -306,11 +306,11 @@ def test_limits_of_full_and_quick_audits() -> None:
     assert read_limits("rounds of a training that") == ([], [tasks.MAX_QUICK_ROUNDS])
     long = make_target("dp-privrec", Plan())
     full, short = (crowd_game.limit_rounds(long, quick).sizes.rounds for quick in (False, True))
-    assert read_limits("rounds of a `training`") == ([full], [short, full])
+    assert read_limits("rounds of a `training`") == ([full], [short])
+    assert read_limits("rounds of a `one-run`") == ([], [full])
     assert read_limits("messages of a designed pair")[0] == [DESIGNED_RUNS]
-    assert read_limits("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
-    assert LIMITS["runs of `round`, `training` and `local` games"][1] == "a tenth"
-    assert canary_game.QUICK_RUNS_DIVISOR == 10
+    runs = [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
+    assert read_limits("runs of") == (runs, [n // canary_game.QUICK_RUNS_DIVISOR for n in runs])
     assert read_limits("trainings on halves") == (
         [game.N_HALVES],
         [game.QUICK_N_HALVES, game.QUICK_MAX_HALVES_SECONDS],
