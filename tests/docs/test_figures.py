@@ -232,7 +232,7 @@ def test_time_and_memory_of_large_data_are_those_measured() -> None:
             line = find_line(name, f"{count} interactions")
             ((n_items, memory),) = re.findall(r" (\S+) items; at most (\S+) GiB", line)
             seconds = float(split(line)[2].split()[0]) / 1000
-            assert (n_items, f"{seconds:.0f}, {float(memory):.1f}") == (items, figures)
+            assert (n_items, f"{seconds:.0f} s, {float(memory):.1f} GiB") == (items, figures)
 
 
 def test_the_page_quotes_the_largest_bound_of_one_run() -> None:
