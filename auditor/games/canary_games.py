@@ -1,4 +1,4 @@
-"""Table of all games with a canary (local, round, training and one-run), by name."""
+"""All games with a canary (designed user), by name: local, round, training and one-run."""
 
 from __future__ import annotations
 

@@ -33,9 +33,11 @@ LOCAL_SCORE_TEXT = (
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
 SUFFICIENT_WORLD_DISTANCE = 1e3
-_REPORT_COPIES = 16  # factor of the number of messages, if each has only a few entries
+_REPORT_COPIES = 16  # factor of the number of messages, if each is a report of a few entries
 _MAX_NUMBERS = 1 << 18  # maximum numbers of messages in memory at once
-_MIN_Z = 4.5  # standard errors of a significant difference; one of 10^4 exceeds it with P = 1/15
+# Minimum standard errors of a significant difference. By chance, at least one of 10^4 differences
+# exceeds it with probability 1/15.
+_MIN_Z = 4.5
 _ROUNDING = 1e-9  # relative to the largest variance and the largest squared difference
 _TINY = 1e-30
 
@@ -96,8 +98,8 @@ class MessageStats:
         deviations, of exact zeros and of rows that are sent; 0 if their difference is not
         significant.
     ``squared_distance_of_means``: squared distance of the worlds due to their means, in variances
-        within a world. None if noise is added to known means; ``compute_distance`` then
-        computes it.
+        within a world. None if messages are stored before noise is added: ``compute_distance``
+        computes the distance from the stored messages.
     ``squared_other_distance``: squared distance of the worlds due to squared deviations, exact
         zeros and sent rows.
     """
@@ -202,8 +204,8 @@ class MessageStats:
     def may_worlds_differ(self) -> bool:
         """Whether messages of the two worlds (neighbouring inputs) may differ.
 
-        Random messages always count as different, because only estimates of their means are
-        compared. If messages are stored before noise is added, the stored messages are compared.
+        If messages are stored before noise is added, the stored messages are compared. Other random
+        messages always count as different, because their means are only estimated.
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
         random = self.squared_distance_of_means is not None and varies
@@ -315,8 +317,8 @@ def learn_message_stats(
     *,
     has_noise: bool = True,
 ) -> StatsByArray:
-    """Learns how the messages of two worlds (neighbouring inputs) differ, by name of the message
-    array.
+    """Learns how the messages of two worlds (neighbouring inputs) differ; returns statistics by
+    name of the message array.
 
     ``profiles``: data of the client in the two worlds (two rows).
     ``broadcast``: the broadcast that the client receives, or None.
@@ -340,9 +342,9 @@ def get_directions(stats: StatsByArray, shapes: Mapping[str, tuple[int, ...]]) -
     ``stats``: statistics of each array, by name.
     ``shapes``: shape of each array, by name.
 
-    If the mean of an array is the same in the two worlds, its vector is that of another array of
-    the same shape, if there is one (``match_direction``). This helps if, for example, a client's
-    second message contains the noise of its first message.
+    An array whose mean is the same in the two worlds gets the vector of another array of the same
+    shape, if there is one (``match_direction``). An example is a client's second message, which
+    contains the noise of its first message.
     """
     shaped = {
         name: (each.mean_difference / each.message_variance).reshape(shapes[name])
