@@ -28,9 +28,9 @@ from fedrec_auditor.targets.compiled import jit_compile
 # quantiles of Student's t exceed the quantiles of the normal distribution. Intervals are widened by
 # both factors (Hesterberg 2015, What teachers should know about the bootstrap). The interval of a
 # single user is the whole range. If a statistic is the same for every user, all replicates are
-# equal, and the interval is the exact binomial interval for n successes of n users. Users outside the
-# sample may have any other value, but their share is at most the share that a sample of n users
-# misses with probability a/2, for intervals of confidence 1 - a.
+# equal, and the interval is the exact binomial interval for n successes of n users. Users with
+# another value may exist, but their share is at most the share that a sample of n users misses with
+# probability a/2, for intervals of confidence 1 - a.
 
 N_BOOTSTRAPS = 1000
 # Number of points at which a ROC curve is stored.
