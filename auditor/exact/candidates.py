@@ -123,7 +123,7 @@ class CandidateInputs:
     - ``probe_inputs``: a few inputs, under which outputs are drawn to learn the form of the
       outputs.
     - ``fixed_pairs``: pairs of inputs that are always tried. They are all pairs of ``all_inputs``
-      if these are few. Unless the user gave inputs, they also are the pair of the smallest and the
+      if these are few. Unless the user gave inputs, they include the pair of the smallest and the
       largest input of the domain, if finite, and pairs of the worst-case inputs that the mechanism
       states.
     - ``is_user_given``: true if the user gave the inputs.

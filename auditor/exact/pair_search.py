@@ -41,7 +41,7 @@ _ENDLESS = 1e5
 class PairEpsilon:
     """Lower bound on epsilon that one pair of inputs shows, with its witness (evidence as text).
 
-    - ``epsilon``: the lower bound; -inf if the pair shows none.
+    - ``epsilon``: the lower bound; -inf if the pair shows no bound.
     - ``witness``: the inputs and the output, as text, or None.
     - ``input_a``, ``input_b``, ``output``: inputs and output whose log-ratio is the bound. The
       output is more probable under ``input_a`` than under ``input_b``. None if the bound is not the
@@ -263,8 +263,8 @@ class LogRatioSearch(PairSearch):
         ``a`` and ``b``, in either order.
 
         - ``log_probs``: log-probabilities of the outputs under the two inputs, (2, outputs).
-        - ``typical``: typical log-probability of drawn outputs; outputs far less probable are
-          excluded. None to exclude none.
+        - ``typical``: typical log-probability of drawn outputs. Outputs that are far less probable
+          are excluded. None to exclude no outputs.
         """
         if not self.outputs.shape:
             log_probs = lift_underflow(log_probs, self.claimed_epsilon)
@@ -495,8 +495,8 @@ class DivergenceSearch(PairSearch):
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
     def evaluate_outputs(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
-        """Computes a lower bound on the epsilon for which the inputs ``a`` and ``b`` satisfy
-        (epsilon, delta)-DP, from the given ``outputs``.
+        """Computes a lower bound on the smallest epsilon for which the inputs ``a`` and ``b``
+        satisfy (epsilon, delta)-DP, from the given ``outputs``.
 
         ``log_probs`` has the log-probabilities of the outputs under the two inputs, (2, outputs).
         Raises InputError if the probabilities sum to more than 1.
@@ -508,8 +508,8 @@ class DivergenceSearch(PairSearch):
         return self._smallest_epsilon(log_probs, a, b, self.delta)
 
     def find_pair_epsilon(self, a: Any, b: Any) -> PairEpsilon:
-        """Computes a lower bound on the epsilon for which the inputs ``a`` and ``b`` satisfy
-        (epsilon, delta)-DP, from drawn outputs and combinations of their entries.
+        """Computes a lower bound on the smallest epsilon for which the inputs ``a`` and ``b``
+        satisfy (epsilon, delta)-DP, from drawn outputs and combinations of their entries.
 
         If outputs are numbers with a density, the density is integrated. Raises NoDivergenceError
         for vectors with a density, and for outputs that are not arrays if their set is unknown.

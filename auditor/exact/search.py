@@ -264,7 +264,7 @@ def _search_all(
 
 
 def _find_stated_bound(dist: OutputDistribution, delta: float) -> Bound | None:
-    """Lower bound on epsilon that the mechanism itself states; None if it states none.
+    """Lower bound on epsilon that the mechanism itself states; None if it does not state a bound.
 
     The bound follows from the mechanism's privacy curve, or from its worst-case inputs and outputs
     if ``log_prob`` confirms them.

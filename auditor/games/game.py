@@ -38,7 +38,7 @@ class HalfTrainings:
 
     ``is_included``: whether each of k trainings includes each user (k, n_users).
     ``views``: messages and public parameters that the adversary sees in each of the k trainings, by
-        vantage (kind of access to messages).
+        vantage (the kind of messages to which the adversary has access).
     """
 
     is_included: NDArray[np.bool_]

@@ -31,8 +31,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses whether a user has an item; returns rows of the report.
 
     The metrics are AUC, with the ROC curve, and the true positive rate (TPR) at a false positive
-    rate (FPR) of 1%. With fewer than 100 non-members, TPR is at FPR 1 / number of non-members
-    instead.
+    rate (FPR) of 1%. With fewer than 100 non-members, the FPR is 1 / number of non-members. Further
+    metrics are the TPR at FPR 0.1% and 10%.
 
     A candidate is a pair of user and item. A member is a candidate that is an interaction in the
     data; all other candidates are non-members. The candidates are up to 20 members and equally many

@@ -379,8 +379,8 @@ class OneRunSimulator:
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``machine``: device and memory of the training.
-    ``n_score_features``: number of features that may each serve alone as the adversary's
-        score: 0, because a decision rule always combines all features.
+    ``n_score_features``: number of features that may each serve alone as the adversary's score.
+        Always 0, because the decision rule combines all features.
 
     Every canary has one of two histories (interactions of a user) at random. The adversary knows
     all other users, both histories of every canary, and one broadcast at which it computes expected

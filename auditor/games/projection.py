@@ -46,9 +46,9 @@ class ExpectedMessages:
     ``canary_mean``: mean message of the canary, averaged over the two worlds.
     ``message_sum``: ``canary_mean`` plus the sum of the messages of all other users.
 
-    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. From these
-    two fields, components of reports (randomized coordinates of a gradient) and of bits are left
-    out, because each of their values is random.
+    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. These two
+    fields omit components of reports (randomized coordinates of a gradient) and of bits, whose
+    values are all random.
     """
 
     world_gap: Directions

@@ -126,12 +126,12 @@ class MessageStats:
         ``parts``: messages of the first world, and the same number of messages of the second world.
         ``base``: values of the d entries of a message, such as the broadcast model, that are
             subtracted from every message (d,).
-        ``has_noise``: whether messages are read with the noise that is added to them.
+        ``has_noise``: whether messages are read with the noise that is added to them. If false, no
+            noise is drawn, and all statistics are those of messages before noise is added.
 
         Randomness with the same effect in the two worlds, such as added noise, cancels in the
-        difference of a pair. If noise is added to the messages, their means are taken before noise
-        is added. If ``has_noise`` is false, only messages without noise are read, and no noise is
-        drawn.
+        difference of a pair. Means are always those of messages before noise is added, if these are
+        stored.
         """
         moments, step, count = (_Moments(), _Moments()), _choose_step(parts[0]), len(parts[0])
         bodies = [
@@ -190,8 +190,8 @@ class MessageStats:
         """Distance of the messages of the two worlds (neighbouring inputs) in standard deviations
         within a world.
 
-        ``variance``: variance of the noise per entry, which replaces the measured variance; None to
-            keep the measured variance.
+        ``variance``: variance of the noise per entry, to be used in place of ``message_variance``;
+            None to use ``message_variance``.
         """
         means = self.squared_distance_of_means
         if means is None or variance is not None:

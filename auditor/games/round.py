@@ -128,10 +128,9 @@ class RoundSimulator:
 
     @property
     def n_score_features(self) -> int:
-        """Number of features, the last of a run, that may each serve alone as the adversary's
-        score.
+        """Number of a run's last features that may each serve alone as the adversary's score.
 
-        A feature is a number that the adversary computes from messages. These features are scores
+        Features are numbers that the adversary computes from messages. The last features are scores
         by ``CoordinateScorer``, such as a log-likelihood ratio of the canary's two histories.
         """
         return 0 if self.reducer else N_MESSAGE_SCORES

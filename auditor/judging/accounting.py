@@ -164,9 +164,9 @@ def judge_scoped_claim(
     Some lower bounds do not count:
 
     - A bound at a smaller delta than that of the claim.
-    - A measured bound, if there is an exact bound that covers its scope, at an equal or smaller
-      delta, and that is tight or accompanied by a proof of a finite epsilon. The measurement could
-      exceed it only by chance.
+    - A measured bound in a scope that an exact bound covers at an equal or smaller delta, if the
+      exact bound is tight or a finite epsilon is proved. The measurement could exceed the exact
+      bound only by chance.
     - A bound with assumptions, if there is a bound without assumptions.
     """
     accounted = find_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
@@ -318,8 +318,8 @@ def mark_untested(
     The field is set if the claim is neither refuted nor proved, in two cases:
 
     - Only games can test the system, and no bound was measured in the scope of the claim.
-    - The claim is on a training, and too few trainings were simulated. Enough trainings refute the
-      claim in about half of all audits if the true epsilon is twice the claimed one.
+    - The claim is on a training, and too few trainings were simulated. The number is enough if
+      about half of all audits would refute the claim at a true epsilon of twice the claim.
 
     All other judgements are unchanged.
     """

@@ -57,7 +57,7 @@ def sweep(
 
     Parameters
     ----------
-    targets : names of systems. By default, the systems that ``audit`` audits by default.
+    targets : names of systems. The default is the same as in ``audit``.
     settings : texts such as "epsilon=1,2,4", for every system that has this setting, or
         "fmf-ldp.reports=1,2" for one system. "privacy=0.25,1,4" multiplies the noise of every
         system with a noise setting.
