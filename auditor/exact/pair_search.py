@@ -495,8 +495,8 @@ class DivergenceSearch(PairSearch):
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
     def evaluate_outputs(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
-        """Computes a lower bound on the smallest epsilon for which the inputs ``a`` and ``b``
-        satisfy (epsilon, delta)-DP, from the given ``outputs``.
+        """Computes a lower bound on the epsilon of the inputs ``a`` and ``b`` at ``delta``, from
+        the given ``outputs``.
 
         ``log_probs`` has the log-probabilities of the outputs under the two inputs, (2, outputs).
         Raises InputError if the probabilities sum to more than 1.
@@ -508,8 +508,8 @@ class DivergenceSearch(PairSearch):
         return self._smallest_epsilon(log_probs, a, b, self.delta)
 
     def find_pair_epsilon(self, a: Any, b: Any) -> PairEpsilon:
-        """Computes a lower bound on the smallest epsilon for which the inputs ``a`` and ``b``
-        satisfy (epsilon, delta)-DP, from drawn outputs and combinations of their entries.
+        """Computes a lower bound on the epsilon of the inputs ``a`` and ``b`` at ``delta``, from
+        drawn outputs and combinations of their entries.
 
         If outputs are numbers with a density, the density is integrated. Raises NoDivergenceError
         for vectors with a density, and for outputs that are not arrays if their set is unknown.
