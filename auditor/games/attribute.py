@@ -28,8 +28,11 @@ from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow, UsersRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View
 
+# Shares of users whose class the adversary knows, in a full and in a quick audit.
 KNOWN_SHARES, QUICK_KNOWN_SHARES = (0.1, 0.2, 0.3), (0.3,)
+# Number of draws of the known users, in a full and in a quick audit.
 N_DRAWS, QUICK_N_DRAWS = 10, 3
+# Maximum number of columns of a table that an attack sorts in a quick audit.
 MAX_QUICK_COLUMNS = 20_000
 _MAX_SHARED = 1024  # maximum number of senders whose tables are stored for the next attack
 _N_TABLES = 14  # number of tables of the uploads for which memory is estimated

@@ -364,6 +364,7 @@ QUICK_RUNS_DIVISOR = 10
 # Second delta at which a claim that states epsilon as a function of delta is tested. A thousand
 # runs suffice for it.
 CURVE_CLAIM_TEST_DELTA = 0.1
+# Reason to skip a scope if the search finds no two histories with different messages.
 NO_CHANGE_TEXT = "no change of a canary's data changes its messages"
 _ALPHA = 0.05  # error probability of the bound for which a rule is chosen
 _PILOTS, _MAX_PILOTS = 4, 2_000  # number of runs per pilot run, and maximum number of pilot runs

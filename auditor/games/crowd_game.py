@@ -30,6 +30,7 @@ from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 MAX_GAME_ROUNDS = 20
 # Start of the description of a malicious broadcast.
 MALICIOUS_SERVER_TEXT = " after the server sent a malicious model, which"
+# Description of the adversary's score in the training game, for reports.
 TRAINING_SCORE_TEXT = (
     "the messages of every round minus their expected value, projected on the mean difference "
     "between the canary's messages with the two inputs, and weighted by logistic regression"

@@ -22,6 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 
 # False positive rates at which TPR is reported: in a row of its own, and as further metrics.
 MAIN_FPR, FURTHER_FPRS = 0.01, (0.001, 0.1)
+# Maximum number of members per user (candidates that are interactions in the data).
 MAX_MEMBERS_PER_USER = 20
 # Number of items per user that the adversary knows if whole messages are seen without senders.
 N_KNOWN_ITEMS = 5
@@ -211,6 +212,7 @@ def draw_labelled_pairs(
     return pairs, np.arange(len(pairs)) < len(parts[0])
 
 
+# False positive rates at which the TPR of user membership is reported.
 USER_MEMBERSHIP_FPRS = (0.1, 0.01, 0.001)
 
 

@@ -32,6 +32,7 @@ from fedrec_auditor.targets.compiled import jit_compile
 # another value may exist, but their share is at most the share that a sample of n users misses with
 # probability a/2, for intervals of confidence 1 - a.
 
+# Number of bootstrap replicates of an interval.
 N_BOOTSTRAPS = 1000
 # Number of points at which a ROC curve is stored.
 N_CURVE_POINTS = 60
@@ -440,7 +441,10 @@ def _fill_rocs(
 
 # Class code that stands for: the adversary knows the user's class, so that it is not guessed.
 NOT_GUESSED_CODE = -1
+# Names of metrics in reports; ``CERTAIN`` is the share of users whose attribute is inferred with
+# certainty.
 MACRO_F1, BALANCED_ACC, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
+# Key of ``estimate_metrics`` for the gain in macro F1 over a baseline.
 GAIN_METRIC = "gain"
 
 

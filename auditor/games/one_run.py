@@ -32,6 +32,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
+# Description of the adversary's score in the one-run game, for reports.
 ONE_RUN_SCORE_TEXT = (
     "the messages of every round minus their expected value, written by least squares as a sum of "
     "the differences between each canary's two messages (in item tables, of its items' rows only)"

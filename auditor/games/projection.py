@@ -31,6 +31,7 @@ _MAX_NUMBERS = 1 << 20  # maximum numbers of messages in memory at once
 _MAX_ENTRIES = 16  # maximum number of entries of a release that are features by themselves
 _TINY = 1e-30
 _ROUNDING = 1e-9  # relative difference of squared lengths that counts as equality
+# Users of ``get_received``: the canary, which is the last user, and all other users.
 CANARY_ROWS, OTHER_ROWS = slice(-1, None), slice(None, -1)
 _NO_UPLOADS = Uploads(np.arange(0), {})
 _NO_MESSAGES: Mapping[str, Component] = {}

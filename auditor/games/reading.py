@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
 MAX_LEARNT_MESSAGE_NUMBERS = 1 << 22
+# Description of the adversary's score in the local game, for reports.
 LOCAL_SCORE_TEXT = (
     "each part of a message: its length, its largest entry, and its entries, squares, exact zeros "
     "and sent rows, weighted by how far these differ between the two inputs"
@@ -279,6 +280,7 @@ class MessageStats:
         )
 
 
+# Statistics by name of the message array.
 StatsByArray = Mapping[str, MessageStats]
 
 

@@ -24,6 +24,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 # Vantages that see uploads, so that no step of the server has to be simulated.
 UPLOAD_VANTAGES = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
+# Description of the adversary's score in the round game, for reports.
 ROUND_SCORE_TEXT = (
     "projections of messages on the mean difference between the canary's messages with the two "
     "inputs, and the sum and maximum of these per array, weighted by logistic regression"

@@ -138,6 +138,7 @@ class SimulatedClient:
         return True
 
 
+# Caveat of a ``ClientRowOrder``; its number is the dependence of messages on histories.
 CAVEAT_TEXT = (
     "Messages of the client's code depend on the invented histories (by {:.1f} standard errors), "
     "but no order of the rows that was tried matches rows to items: a failure proves nothing. Give "

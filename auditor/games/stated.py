@@ -19,6 +19,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, get_origin
 from fedrec_auditor.targets.transcript import Broadcast
 
+# Reason why claims on recorded uploads are not tested by simulation.
 NO_BOUND_TEXT = (
     "recorded uploads are of one training, which bounds no epsilon from below. Audit the client "
     "(auditor run MODULE:OBJECT, or fedrec_auditor.audit_system)."

@@ -53,6 +53,7 @@ class PaperPart:
     ]
 
 
+# Confidence of all intervals in reproductions.
 INTERVAL_CONFIDENCE = 0.95
 
 
@@ -160,6 +161,7 @@ def _sample_items(interactions: Interactions, items: int, rng: np.random.Generat
 # sender of one round, and the attribute to infer for a share zeta of the senders, but no other
 # attribute. The round is the last one of the training whose Hit@K is reported.
 
+# Averages of F1 over classes that a result states.
 F1_AVERAGES = (MACRO_F1, "micro F1", "weighted F1")
 _DRAWS, _QUICK_DRAWS = 10, 3
 

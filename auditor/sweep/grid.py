@@ -39,10 +39,12 @@ from fedrec_auditor.reports.say.metrics import ERROR_METRICS, has_protocol_breac
 
 # Name of the axis that multiplies the noise of every system with a noise setting.
 PRIVACY_AXIS = "privacy"
+# Default values of the axis ``PRIVACY_AXIS``.
 NOISE_FACTORS = ("0.0625", "0.25", "1", "4", "16")
 # Maximum number of trainings in a sweep, with all seeds and noiseless counterparts.
 MAX_SWEEP_TRAININGS = 10_000
 _UNPROTECTED: Mapping[str, SettingValue] = {"protection": {"name": "unprotected"}}
+# Settings of a system, by name.
 Settings = dict[str, Any]
 
 

@@ -22,7 +22,9 @@ from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, NoScoresError, Target
 
+# Share of the ratings that is held out.
 HELD_OUT_SHARE = 0.1
+# Name of the protocol in reports.
 PROTOCOL = "held-out ratings"
 
 

@@ -31,7 +31,9 @@ from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
+# Name of the protocol in reports.
 PROTOCOL = "held-out users"
+# Share of the users that is held out.
 HELD_OUT_SHARE = 0.2
 _CHUNK = 64
 

@@ -24,8 +24,11 @@ from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
+# Number of sampled items among which the held-out item is ranked.
 N_SAMPLED_NEGATIVES = 99
+# Names of the two rankings in reports.
 SAMPLED_ITEMS, ALL_ITEMS = "99 sampled negatives", "all items"
+# Notes of a row if held-out items are drawn at random: for all users, or for users with ties.
 NO_TIMES_NOTE = "This audit holds out a random item per user, because the data have no times."
 TIES_NOTE = "This audit holds out one of several items of the latest time, at random, for {} users."
 
