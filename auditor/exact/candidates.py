@@ -35,8 +35,8 @@ def limit_search_examples(max_examples: int, entries: int) -> int:
     """Returns the number of examples that Hypothesis generates in a search.
 
     ``max_examples``: largest number of examples.
-    ``entries``: count of numbers in one example. If it is large, the result is smaller than
-        ``max_examples``, but at least 30.
+    ``entries``: count of numbers in one example. The larger it is, the fewer examples, but never
+        fewer than 30.
     """
     return max(_MIN_EXAMPLES, min(max_examples, _WORK // entries))
 
@@ -59,8 +59,8 @@ def search_with_hypothesis(
     - ``stop_above``: threshold. If a score exceeds it, the result is the simplest example with such
       a score, as Hypothesis shrinks it.
 
-    The result is (-inf, None) if the strategy produces no example. Equal seeds give equal examples,
-    as long as the same modules are loaded (Hypothesis tries constants of the user's code). Nothing
+    The result is (-inf, None) if the strategy produces no example. Equal seeds give equal examples
+    if the same modules are loaded, because Hypothesis also tries constants of loaded code. Nothing
     is stored between calls. An AuditError that ``score`` raises is raised again.
     """
     from hypothesis import Phase, Verbosity, currently_in_test_context, find, settings, target
@@ -119,12 +119,13 @@ class CandidateInputs:
     """Inputs of a randomizer from which the search for the largest epsilon forms pairs.
 
     - ``input_strategy``: Hypothesis strategy that draws inputs.
-    - ``all_inputs``: all inputs, if they are known; otherwise None.
+    - ``all_inputs``: all inputs that may form pairs, if these can be listed; otherwise None.
     - ``probe_inputs``: a few inputs, under which outputs are drawn to learn the form of the
       outputs.
-    - ``fixed_pairs``: pairs of inputs that are always tried: all pairs of ``all_inputs`` if there
-      are few, the smallest and the largest input of a domain if these are finite, and pairs of the
-      worst-case inputs that the mechanism states.
+    - ``fixed_pairs``: pairs of inputs that are always tried. They are all pairs of ``all_inputs``
+      if these are few. Unless the user gave inputs, they include the pair of the smallest and the
+      largest input of the domain, if finite, and pairs of the worst-case inputs that the mechanism
+      states.
     - ``is_user_given``: true if the user gave the inputs.
     - ``has_whole_domain``: true if ``all_inputs`` contains every input of the domain. If no domain
       is known, a list of inputs counts as the whole domain.
@@ -196,8 +197,10 @@ class CandidateInputs:
 def _draw_inputs(
     dist: OutputDistribution, strategy: SearchStrategy[Any], seed: int, whole: bool
 ) -> list[Any]:
-    """Up to 16 different inputs that ``strategy`` draws. For a ``whole`` domain, the mechanism's
-    worst-case inputs come first.
+    """Up to 16 different inputs that ``strategy`` draws.
+
+    ``whole``: whether ``strategy`` draws from the whole domain. If so, the mechanism's worst-case
+        inputs come first.
 
     Raises InputError if the strategy draws fewer than two different inputs.
     """
@@ -315,10 +318,10 @@ class CandidateOutputs:
     that these draws show.
 
     - ``drawn_outputs``: the different drawn outputs, (k, *output shape).
-    - ``has_drawn_values_only``: true if an entry of an output is assumed to have only drawn values:
-      outputs are names or bits, or few different numbers that are not on a grid.
-    - ``grid_step``: distance between neighbouring values of an entry (1 for integers); 0 if the
-      values are not on a grid.
+    - ``has_drawn_values_only``: true if each entry of an output is assumed to have drawn values
+      only. This is assumed for names, bits, and few different numbers that are not on a grid.
+    - ``grid_step``: step of the grid on which the values of an entry lie (1 for integers); 0 if
+      they are not on a grid.
     - ``grid_offset``: offset of the grid. The values of an entry are ``grid_offset`` plus
       multiples of ``grid_step``.
     - ``is_continuous``: true if outputs are numbers that seldom repeat and are not on a grid; they
@@ -387,8 +390,8 @@ class CandidateOutputs:
     def _find_all_outputs(self, dist: OutputDistribution, inputs: list[Any]) -> NDArray[Any] | None:
         """All possible outputs, (m, *output shape), if they can be determined; otherwise None.
 
-        The probabilities of the outputs must sum to 1 under each of ``inputs``, within rounding,
-        and no further point of their grid, nearby or far away, may be possible.
+        Two conditions must hold under each of ``inputs``: the probabilities of the outputs sum to 1
+        within rounding, and tested further points of their grid have probability 0.
         """
         if self.is_continuous:
             return None
@@ -412,10 +415,11 @@ class CandidateOutputs:
         - ``drawn_a``, ``drawn_b``: outputs drawn under the inputs ``a`` and ``b``, (k, *output
           shape).
 
-        Some of the returned outputs lie at many distances from the centre of all drawn outputs.
-        Others lie beyond the typical outputs of each input, on the side away from the other input.
-        If outputs are symbols (names or bits), the result is the drawn outputs, or bit vectors
-        similar to the inputs.
+        The returned outputs depend on ``has_drawn_values_only``:
+
+        - If it is false: numbers at many distances from the centre of all drawn outputs, and
+          numbers beyond the typical outputs of each input, on the side away from the other input.
+        - If it is true: the drawn outputs, or, for bits, vectors that are similar to the inputs.
         """
         if self.has_drawn_values_only:
             return self._list_similar(a, b)
@@ -443,11 +447,11 @@ class CandidateOutputs:
         return bool(np.any(np.abs(np.asarray(output) - self.range_centre) > self.range_width / 2.0))
 
     def make_strategy(self) -> SearchStrategy[Any]:
-        """Returns a Hypothesis strategy that generates outputs of the randomizer: all possible
-        outputs, if they are known.
+        """Returns a Hypothesis strategy that generates outputs of the randomizer.
 
-        Otherwise the strategy generates numbers within and far outside the range of drawn outputs
-        or, if ``has_drawn_values_only`` is true, drawn outputs.
+        - If all possible outputs are known: these.
+        - Otherwise, if ``has_drawn_values_only`` is true: drawn outputs.
+        - Otherwise: numbers within and far outside the range of drawn outputs.
         """
         from hypothesis import strategies as st
         from hypothesis.extra import numpy as hnp
@@ -542,8 +546,8 @@ def _add_rare_outputs(
 
 
 def _fill_grid(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
-    """Grid values origin + step * n between the ends of ``column``; ``column`` itself if there is
-    no grid or too many values.
+    """Grid values origin + step * n, for integers n, between the ends of ``column``. The result is
+    ``column`` itself if there is no grid, or if there are too many values.
     """
     if not step or (column[-1] - column[0]) / step >= _MAX_OUTPUTS:
         return column

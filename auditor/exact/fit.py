@@ -184,8 +184,8 @@ def check_fit(
 def _test_input(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], log: Floats
 ) -> list[_Test]:
-    """Tests the outputs ``drawn`` under one input: counts and cumulative counts of cells. ``log``
-    has their claimed log-probabilities.
+    """Tests of the counts and cumulative counts of cells, for the outputs ``drawn`` under the input
+    ``value``. ``log`` has their claimed log-probabilities.
 
     Raises InputError if a drawn output is impossible, or if the claimed distribution does not sum
     or integrate to 1.
@@ -275,8 +275,8 @@ def _count_draws(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64
 def _bound_masses(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], where: str, atoms: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Edges between quantiles of ``drawn``, and lower and upper limits of the claimed mass of every
-    interval.
+    """Edges of intervals at quantiles of ``drawn``, and lower and upper limits of the claimed mass
+    of every interval.
 
     Raises InputError if the density, together with the total mass ``atoms`` of repeated outputs,
     does not integrate to 1.
@@ -315,14 +315,14 @@ def _test_llrs(
     j: int,
     rng: np.random.Generator,
 ) -> _Test:
-    """Tests how often the i-th of two inputs produced an output, against the claimed log-ratios of
-    the i-th and the j-th input.
+    """Tests of calibration: how often an output came from the i-th rather than the j-th input,
+    compared with its claimed log-ratio.
 
-    Outputs are sorted by their log-ratio llr. The tests are on blocks of them, and on all outputs
-    beyond some ranks at either end. Given the outputs, the inputs that produced them are
-    independent with probabilities 1/(1 + e^-llr). The number of outputs of the i-th input has
-    lighter tails than the binomial distribution of the mean probability (Hoeffding 1956, Theorem
-    4), so a binomial p-value is valid.
+    Outputs of both inputs are mixed and sorted by their log-ratio llr. There is a test for each
+    block of successive outputs, and for all outputs beyond some ranks at either end. Given the
+    outputs, the inputs that produced them are independent with probabilities 1/(1 + e^-llr). The
+    number of outputs of the i-th input has lighter tails than the binomial distribution of the mean
+    probability (Hoeffding 1956, Theorem 4), so a binomial p-value is valid.
     """
     n = len(drawn[i])
     heads = min(n, int(rng.binomial(2 * n - 12 * math.isqrt(n), 0.5)))

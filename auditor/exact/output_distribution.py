@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-# A log-probability of -inf is not used against a claim that allows a log-probability below minus
-# this value.
+# A log-probability of -inf does not refute a claim under which the true value may be below minus
+# this number.
 MAX_NEG_LOG_PROB = 600.0
 # Doubles are 0 below e^-746 and have few digits below e^-730.
 _NOTHING, _FEW_DIGITS = -746.0, -730.0
@@ -181,8 +181,8 @@ class OutputDistribution:
     def mechanism_worst_case(self) -> WorstCase | None:
         """Worst-case inputs and outputs of the whole mechanism; None if they are unknown.
 
-        They count as unknown if the mechanism repeats an inner mechanism, and only the worst case
-        of the inner mechanism is stated.
+        A mechanism that repeats an inner mechanism may state only the inner worst case: the result
+        is then None.
         """
         worst_case = self.worst_case
         return None if worst_case is None or worst_case.copy_mechanism is not None else worst_case
@@ -318,12 +318,16 @@ def lift_underflow(log_probs: Floats, epsilon: float) -> Floats:
     """Returns log-probabilities, (inputs, outputs), in which values that may come from underflow
     are increased, so that they cannot wrongly refute a claim of ``epsilon``.
 
-    A log-probability that is computed as log(p) is -inf if p is below the smallest double, and has
-    few digits if p is just above it. If the claim holds, the true value is at least the
-    log-probability of the same output under another input, minus ``epsilon``. If that smallest true
-    value is above -600, the computed value is kept, and contradicts the claim. Otherwise the value
-    is increased to -600, or to the largest value for this output if that is smaller. A finite value
-    below ln of the smallest double was computed in logarithms, and is kept.
+    A log-probability that is computed as log(p) is doubtful if p is near or below the smallest
+    double: it is -inf, or has few digits. If the claim holds, the true value is at least L, the
+    largest log-probability of the same output under any input, minus ``epsilon``.
+
+    - L is at least -600: a doubtful value is kept, because doubles could represent the true value
+      if the claim held.
+    - L is below -600: a doubtful value is increased to -600, but not above the largest value for
+      this output.
+
+    A finite value below ln of the smallest double was computed in logarithms, and is kept.
     """
     high = log_probs.max(axis=0)
     doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))

@@ -41,13 +41,13 @@ _ENDLESS = 1e5
 class PairEpsilon:
     """Lower bound on epsilon that one pair of inputs shows, with its witness (evidence as text).
 
-    - ``epsilon``: the lower bound; -inf if the pair shows none.
+    - ``epsilon``: the lower bound; -inf if the pair shows no bound.
     - ``witness``: the inputs and the output, as text, or None.
-    - ``input_a``, ``input_b``, ``output``: if the bound is the log-ratio of a single output, this
-      output and the two inputs; it is more probable under ``input_a`` than under ``input_b``.
-      Otherwise None.
-    - ``median_log_p``: median log-probability of outputs drawn under the pair, if further outputs
-      may exist; otherwise None.
+    - ``input_a``, ``input_b``, ``output``: inputs and output whose log-ratio is the bound. The
+      output is more probable under ``input_a`` than under ``input_b``. None if the bound is not the
+      log-ratio of a single output.
+    - ``median_log_p``: median log-probability of outputs drawn under the pair; None if all possible
+      outputs are known.
     """
 
     epsilon: float = -math.inf
@@ -70,9 +70,11 @@ class PairSearch(ABC):
     - ``seed``: seed of all draws and of Hypothesis.
     - ``epsilon_cache``: results by pair of inputs.
 
-    A subclass defines ``score_name``, the name of the maximized quantity in texts;
-    ``can_propose_outputs``, whether Hypothesis also proposes single outputs; and
-    ``max_examples``, the largest number of Hypothesis examples.
+    A subclass defines:
+
+    - ``score_name``: name of the maximized quantity in texts.
+    - ``can_propose_outputs``: whether Hypothesis also proposes single outputs.
+    - ``max_examples``: largest number of Hypothesis examples.
     """
 
     dist: OutputDistribution
@@ -132,8 +134,9 @@ class PairSearch(ABC):
         return tables.make_exact_bound(max(0.0, epsilon), REPORT_SCOPE, self.delta, source, witness)
 
     def evaluate_pair(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
-        """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in either order; a
-        subclass may also compare their probabilities of ``output``.
+        """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in either order.
+
+        ``output``: a further output that a subclass may compare; this base method ignores it.
 
         The result of a pair is cached.
         """
@@ -170,8 +173,8 @@ class PairSearch(ABC):
         """
 
     def try_similar_outputs(self, best: PairEpsilon) -> PairEpsilon:
-        """Tries outputs similar to that of the ``best`` result, and returns the result with the
-        largest epsilon; may be ``best`` itself.
+        """Tries outputs that are similar to the output of the ``best`` result, and returns the
+        result with the largest epsilon.
 
         This base method returns ``best``.
         """
@@ -202,8 +205,8 @@ def pick_witness(
     - ``best``: result for the pair with the largest epsilon.
     - ``measure``: name of the maximized quantity.
 
-    A note on the witness states both values of this quantity. If only one result has a witness,
-    this one is returned; None if neither has one.
+    A note on the witness states both values of this quantity. If only one of the results has a
+    witness, this witness is returned; None if both have none.
     """
     if simplest.witness is None or best.witness is None or not simplest.epsilon < best.epsilon:
         return simplest.witness or best.witness
@@ -214,8 +217,8 @@ def pick_witness(
     return replace(simplest.witness, note="; ".join(filter(None, (note, simplest.witness.note))))
 
 
-# Rounding error of a log-probability, relative to its size, which is subtracted: in double and
-# single precision.
+# Rounding error of a log-probability in double and in single precision, relative to its size. The
+# error is subtracted from log-ratios.
 _ROUNDING, _ROUNDING_OF_SINGLES = 2.0**-46, 2.0**-17
 _DRAWS, _ENTRIES = 64, 1 << 18
 _ROWS, _CLIMBS = 8, 4
@@ -260,8 +263,8 @@ class LogRatioSearch(PairSearch):
         ``a`` and ``b``, in either order.
 
         - ``log_probs``: log-probabilities of the outputs under the two inputs, (2, outputs).
-        - ``typical``: typical log-probability of drawn outputs; outputs far less probable are
-          excluded. None to exclude none.
+        - ``typical``: typical log-probability of drawn outputs. Outputs that are far less probable
+          are excluded. None to exclude no outputs.
         """
         if not self.outputs.shape:
             log_probs = lift_underflow(log_probs, self.claimed_epsilon)
@@ -303,8 +306,9 @@ class LogRatioSearch(PairSearch):
         """Returns the log-ratio of the best result, and the beginning of a text on how it was
         found.
 
-        The returned log-ratio is infinite under two conditions: the mechanism states that
-        log-ratios have no bound, and the log-ratio still grows at the limit of the search.
+        The returned log-ratio is infinite under three conditions: the mechanism states that
+        log-ratios have no bound, the user gave no inputs, and the log-ratio still grows at the
+        limit of the search.
         """
         if best.witness is None:
             return 0.0, "no ratio found,"
@@ -318,13 +322,12 @@ class LogRatioSearch(PairSearch):
     def try_similar_outputs(self, best: PairEpsilon) -> PairEpsilon:
         """Returns a result for the inputs of ``best`` with an output of equal or larger log-ratio.
 
-        The method applies to outputs that are vectors. Entries of the output of ``best`` are
-        replaced by entries at the same positions in a few drawn and a few extreme outputs, as long
-        as the log-ratio increases, in at most four rounds.
-
-        ``best`` itself is returned if all possible outputs are known, or if an output has one entry
-        or too many. If the log-ratio of ``best`` is not above 0, the result is empty (epsilon
-        -inf).
+        - Vectors: entries of the output of ``best`` are replaced by entries at the same positions
+          in a few drawn and a few extreme outputs, as long as the log-ratio increases, in at most
+          four rounds.
+        - Single numbers, vectors with too many entries, and known sets of all possible outputs:
+          ``best`` is returned.
+        - Log-ratio of ``best`` not above 0: the result is empty (epsilon -inf).
         """
         if not best.epsilon > 0.0:
             return PairEpsilon()
@@ -356,9 +359,9 @@ class LogRatioSearch(PairSearch):
         """Returns the evidence for a result (two inputs, and an output with its probabilities), or
         None.
 
-        If outputs are numbers with a density, the output is replaced by an interval around it: the
-        widest of several on which all log-ratios are almost as large as at the output. The
-        probabilities of the interval are integrals of the density.
+        If outputs are numbers with a density, the output is replaced by an interval that contains
+        it. Several intervals are tried; the widest is used on which all log-ratios are almost as
+        large as at the output. Its probabilities are integrals of the density.
         """
         witness = result.witness
         if witness is None or not self.outputs.is_continuous:
@@ -438,8 +441,9 @@ class LogRatioSearch(PairSearch):
         """Log-ratio of each output, first input over second, (outputs,); -inf if the output does
         not count.
 
-        An output that was not drawn counts only if its log-probability, as the claim permits it, is
-        near the ``typical`` log-probability of drawn outputs. Further out, doubles underflow.
+        With the ``typical`` log-probability of drawn outputs, an output counts only if it is less
+        probable by at most ``MAX_NEG_LOG_PROB`` minus the claimed epsilon. Further out, doubles
+        underflow.
         """
         counts = ~np.isneginf(log_p) & ~np.isnan(log_p) & ~np.isnan(log_q)
         if typical is not None:
@@ -471,9 +475,12 @@ class DivergenceSearch(PairSearch):
     """Search for the largest epsilon at ``delta`` > 0, by hockey-stick divergences that are never
     above the true ones.
 
-    The divergences are summed over all outputs if these are known, or over drawn outputs and their
-    neighbours if outputs are discrete. They are integrated over cells of the line if outputs are
-    numbers with a density. Raises NoDivergenceError for vectors with a density.
+    The method depends on the outputs:
+
+    - Known set of all outputs: the divergence is summed over it.
+    - Other discrete outputs: summed over drawn outputs and combinations of their entries.
+    - Numbers with a density: integrated over cells of the line.
+    - Vectors with a density, and outputs that are not arrays: NoDivergenceError is raised.
     """
 
     score_name = "epsilon"
@@ -488,8 +495,8 @@ class DivergenceSearch(PairSearch):
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
     def evaluate_outputs(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
-        """Bounds from below the epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
-        delta)-DP, by the given ``outputs``.
+        """Computes a lower bound on the epsilon of the inputs ``a`` and ``b`` at ``delta``, from
+        the given ``outputs``.
 
         ``log_probs`` has the log-probabilities of the outputs under the two inputs, (2, outputs).
         Raises InputError if the probabilities sum to more than 1.
@@ -501,11 +508,11 @@ class DivergenceSearch(PairSearch):
         return self._smallest_epsilon(log_probs, a, b, self.delta)
 
     def find_pair_epsilon(self, a: Any, b: Any) -> PairEpsilon:
-        """Bounds from below the epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
-        delta)-DP, by drawn outputs and combinations of their entries.
+        """Computes a lower bound on the epsilon of the inputs ``a`` and ``b`` at ``delta``, from
+        drawn outputs and combinations of their entries.
 
         If outputs are numbers with a density, the density is integrated. Raises NoDivergenceError
-        for vectors with a density.
+        for vectors with a density, and for outputs that are not arrays if their set is unknown.
         """
         if self.outputs.is_continuous and self.outputs.shape:
             raise NoDivergenceError(

@@ -57,24 +57,24 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
     """Computes a lower bound on the epsilon of ``mechanism`` at ``delta`` from its output
     probabilities, without sampling error.
 
-    - At delta 0 the bound is the largest log-ratio of one output's probability under two inputs,
-      times the number of independent copies of the mechanism that may have this pair of inputs at
-      once. The bound is infinite if an output is possible under one input and impossible under
-      another, or if the log-ratio is unbounded.
+    - At delta 0 the bound is the largest log-ratio of one output's probability under two inputs. It
+      is multiplied by the number of independent copies of the mechanism whose inputs may differ by
+      this pair at once. The bound is infinite if an output is possible under one input only, or if
+      the log-ratio is unbounded.
     - At delta > 0 the bound is the smallest epsilon at which the hockey-stick divergence of the
       worst pair is at most delta. This requires finitely many outputs, or a mechanism that is a
       ``PrivacyCurve``. Otherwise InputError is raised.
 
     The bound equals the exact epsilon at delta 0. At delta > 0 it may be smaller in these cases:
 
-    - The outputs of several copies have more than two different probability ratios. Then the
-      composition of the copies is a lower bound itself, and has no witness. The source of the bound
-      says so.
-    - Copies may have different pairs of inputs. Then only equal pairs are tried; if there are only
-      two inputs, they are also exchanged in some of the copies. The source of the bound says so.
+    - There are several copies, whose outputs have more than two different probability ratios. Their
+      composition is then computed as a lower bound, without a witness.
+    - Copies may have different pairs of inputs. Only equal pairs are tried; if there are only two
+      inputs, they are also exchanged in some of the copies.
     - The privacy curve that the mechanism states is a lower bound itself.
 
-    The witness of the bound names the pair of inputs and a distinguishing output or event.
+    The source of the bound states the first two cases. The witness of the bound names the pair of
+    inputs and a distinguishing output or event.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -112,8 +112,8 @@ def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
     - The mechanism has infinitely many outputs.
     - The mechanism consists of several independent uses (copies) of a simpler mechanism, whose
       outputs have more than two different probability ratios.
-    - The inputs of different copies may change differently, and a copy has more than two inputs or
-      there are too many copies to try all cases.
+    - The inputs of different copies may change differently, and a copy has more than two inputs, or
+      there are too many copies to try all combinations.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> compute_delta(BitFlip(p=0.75, q=0.25), 0.0)
@@ -264,7 +264,7 @@ def _search_all(
 
 
 def _find_stated_bound(dist: OutputDistribution, delta: float) -> Bound | None:
-    """Lower bound on epsilon that the mechanism itself states; None if it states none.
+    """Lower bound on epsilon that the mechanism itself states; None if it does not state a bound.
 
     The bound follows from the mechanism's privacy curve, or from its worst-case inputs and outputs
     if ``log_prob`` confirms them.
@@ -276,13 +276,14 @@ def _find_stated_bound(dist: OutputDistribution, delta: float) -> Bound | None:
 
 
 def _pick_larger(first: Bound | None, second: Bound) -> Bound:
-    """Returns the larger of two lower bounds. If they are equal, the result is ``second``, whose
-    witness is the simplest.
+    """Returns the larger of two lower bounds; ``second`` if they are equal.
 
-    A witness consists of the inputs and the output that show the bound. ``first`` is the bound that
-    the mechanism itself states, or None if it is unknown. If the probabilities of the second
-    witness are below the smallest double, the first witness is used, because it states the event
-    for one copy in representable numbers.
+    - ``first``: the bound that the mechanism itself states, or None if it is unknown.
+    - ``second``: the bound that a search found, with the simplest witness (inputs and output that
+      show the bound).
+
+    If probabilities of the second witness are below the smallest double, the result has the first
+    witness, which states the event for a single copy of the mechanism.
     """
     if first is None:
         return second

@@ -1,5 +1,5 @@
-"""Table of the functions that score an attack on a federated training, one per family of attacks
-(attribute inference, membership inference, ...).
+"""Functions that score an attack on a federated training, by family of attacks (attribute
+inference, membership inference, ...).
 """
 
 from __future__ import annotations

@@ -28,8 +28,11 @@ from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow, UsersRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View
 
+# Shares of users whose class the adversary knows, in a full and in a quick audit.
 KNOWN_SHARES, QUICK_KNOWN_SHARES = (0.1, 0.2, 0.3), (0.3,)
+# Number of draws of the known users, in a full and in a quick audit.
 N_DRAWS, QUICK_N_DRAWS = 10, 3
+# Maximum number of columns of a table that an attack sorts in a quick audit.
 MAX_QUICK_COLUMNS = 20_000
 _MAX_SHARED = 1024  # maximum number of senders whose tables are stored for the next attack
 _N_TABLES = 14  # number of tables of the uploads for which memory is estimated
@@ -59,36 +62,32 @@ class _Question:
 def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attribute attack; returns report rows per attribute and share of known users.
 
-    A known user is a user whose class (value of the attribute) the adversary knows. The metric is
-    macro F1 over the other users who have a value of the attribute and whose messages the attack
-    reads. If each round samples users, the attack reads only messages of the first and last rounds,
-    as many as may be in memory. All values are means over several draws of the known users.
+    The adversary knows the class (value of the attribute) of the known users, which are drawn at
+    random, and guesses the class of all other users whose messages the attack reads. The metric is
+    macro F1 over these other users, averaged over several draws of the known users.
 
     - An attack that learns from known users (``needs_known``) runs at several shares of known
-      users, and selects the tables of the uploads that it uses by cross-validation. At the largest
-      share, unless the audit is quick, each table (of all message arrays, or of one group of them)
-      is also attacked by itself, to show the source of a leak. The rows also state the macro F1 of
-      the attack on the true interactions.
+      users. By cross-validation it selects tables of the uploads: of all message arrays, or of one
+      group of them. At the largest share, each table is also attacked by itself, unless the audit
+      is quick. The rows also state the macro F1 of the attack on the true interactions.
     - An attack that does not learn runs once, without known users. It may have a second row, for
       the users whose attribute it infers with certainty.
     - An attribute that cannot be attacked has a row with the reason.
 
-    The result is empty if the attack cannot read the view (the messages and public parameters that
-    the adversary sees).
+    The result is empty if the attack cannot read the messages that the adversary sees.
 
     Zhang et al., who published these attacks, do not say how they average F1 over classes. Macro F1
-    is used because an adversary who has learned nothing gets other averages close to the share of
-    the largest class. The other averages are listed as further metrics.
+    is the main metric, because an adversary who has learned nothing gets other averages close to
+    the share of the largest class. These averages are further metrics of a row.
 
-    There are three baselines; the row states the gain over the best one, with an interval over the
-    same users and draws:
+    A row states the gain over the best of these baselines:
 
     - ``majority``: the most frequent class among the known users.
     - ``random``: random classes with the frequencies of the known users (exact expectation).
     - ``no upload``: for an attack that learns, the same attack without uploads. It sees only the
-      users' other attributes, which the attack on the uploads also sees.
+      users' other attributes.
 
-    If no user is known, the baselines use the frequencies of the users whose attribute is guessed.
+    Without known users, class frequencies are those of the users whose attribute is guessed.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -127,11 +126,11 @@ def get_max_attack_bytes(n_users: int, n_numbers: int) -> float:
     """Returns the maximum memory of an attribute attack, in bytes.
 
     ``n_users``: number of users who send messages.
-    ``n_numbers``: number of numbers that each user sends.
+    ``n_numbers``: count of numbers that each user sends.
 
-    The attack reads several tables of the uploads (of all message arrays, or of one group of them),
-    one at a time, with one row per user. In memory are one table, a copy of its rows of users whose
-    class is known, and the inner products of the rows of each table.
+    The attack reads several tables of the uploads, one at a time, with one row per user. In memory
+    are one table, a copy of the rows of users whose class is known, and, for every table, the inner
+    products of its rows.
     """
     numbers, max_users = inputs.get_max_entries_and_rows(n_users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, n_users * n_numbers)
@@ -299,7 +298,7 @@ def _guess_all(game: Trial, view: View, question: _Question) -> tuple[Guesses, C
 
 
 def _guess_baselines(game: Trial, view: View, question: _Question) -> dict[str, Guesses]:
-    """Guesses of every baseline, which uses no uploads, by name of the baseline."""
+    """Guesses of every baseline, by name. Baselines use no uploads."""
     blind, _ = _guess_all(game, view.drop_uploads(), question)
     labels = [background.known_classes for background in question.backgrounds]
     return _frequency_guesses(blind, [x for x in labels if x is not None]) | {"no upload": blind}
@@ -309,6 +308,7 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
     """Guesses of the baselines ``majority`` (most frequent class) and ``random`` (class drawn by
     frequency), by name.
 
+    ``guesses``: guesses of an attack for the same users and draws.
     ``labels``: for each draw, class codes (k,) whose frequencies the baselines use.
     """
     n = guesses.n_classes
@@ -321,8 +321,8 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
 
 
 def _score_on_truth(game: Trial, view: View, question: _Question) -> float | None:
-    """Mean macro F1 of the attack on the true interactions in place of uploads; None if the attack
-    cannot run on these.
+    """Mean macro F1 of the attack on the true interactions in place of uploads; None if it cannot
+    run on interactions.
     """
     if not isinstance(game.attack, LearningAttack) or _explain_no_truth(game, question.subjects):
         return None
@@ -410,7 +410,7 @@ def _score_non_learner(game: Trial, subjects: NDArray[np.int64], key: str) -> tu
     """Rows of one attribute for an adversary who knows no user's class; empty if the attack guesses
     nothing.
 
-    ``subjects``: indices of the users to infer about (n,).
+    ``subjects``: indices of the users whose attribute is guessed (n,).
     ``key``: name of the attribute.
     """
     attribute = game.interactions.attributes[key]
@@ -439,9 +439,10 @@ def _score_certain(
     """Makes the row of the share of users whose attribute is inferred both with certainty and
     correctly.
 
-    The baseline is 0, because without messages no attribute can be certain. If an inference that
-    the attack declares certain is wrong, the baseline is the share of the most frequent class
-    instead.
+    - All certain inferences are right: the baseline is 0, because without messages no inference is
+      certain.
+    - A certain inference is wrong: the baseline guesses the most frequent class for the users with
+      a certain inference, and nothing for other users.
     """
     assert guess.is_proved is not None
     users = guess.users[guess.is_proved]

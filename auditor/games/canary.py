@@ -32,15 +32,14 @@ CANARY_UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
 
 @dataclass(frozen=True, kw_only=True)
 class CanarySet:
-    """A number m of canaries: designed users, each with two alternative histories (sets of
-    ratings).
+    """Set of m canaries: designed users, each with two alternative histories (sets of ratings).
 
     ``history_names``: descriptions of the first and of the second history, for reports.
     ``histories``: data set with 2 m rows and the item catalogue of ``other_users``: the first
         histories of all m canaries, then their second histories.
     ``other_users``: data of the users who are not canaries.
-    ``n_data_items``: number of items at the start of the catalogue that are not new. New items are
-        meant for canaries only. If it is 0, all items count as new.
+    ``n_data_items``: number of items of the data, which stand first in the catalogue. All later
+        items are new: they are meant for canaries only.
 
     A canary with an empty history still counts as a user, because papers treat the number of users
     as public.
@@ -59,7 +58,7 @@ class CanarySet:
         histories: Sequence[NDArray[np.float32]],
         flipped_attributes: tuple[str, ...] = (),
     ) -> Self:
-        """Makes a set of one canary (designed user with two alternative histories).
+        """Makes a set with a single canary (designed user) from its two alternative histories.
 
         ``other_users``: data of all other users.
         ``names``: descriptions of the two histories.
@@ -90,20 +89,19 @@ class CanarySet:
         return np.asarray(either.indices.reshape(len(self), -1), np.intp)
 
     def make_data_set(self, has_first: NDArray[np.bool_]) -> Interactions:
-        """Joins all other users and all canaries (designed users) into one data set, with a chosen
-        history for each canary.
+        """Joins the other users and the canaries (designed users) into one data set.
 
-        ``has_first``: whether each canary has its first history (m,). If false, the canary has its
-            second history.
+        ``has_first``: whether each canary has its first rather than its second history (m,).
         """
         rows = np.arange(len(self)) + len(self) * ~has_first
         return join_users(self.other_users, self.histories.take_users(rows))
 
     @property
     def both_data_sets(self) -> tuple[Interactions, Interactions]:
-        """Two data sets: with the first history of every canary (designed user), or the second.
+        """Pair of data sets: every canary (designed user) has its first history in one, and its
+        second history in the other.
 
-        Each data set also contains all users who are not canaries.
+        Both data sets also contain all users who are not canaries.
         """
         every = np.ones(len(self), np.bool_)
         return self.make_data_set(every), self.make_data_set(~every)
@@ -129,28 +127,31 @@ class CanarySet:
         return self.n_data_items if self.is_item_table(shape) else users * of_users
 
     def get_canary_rows_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the shape that a table has after ``get_canary_rows``, which keeps only the
-        rows of new items or of canaries (designed users).
+        """Returns the shape of the part of a table that ``get_canary_rows`` returns: the rows of
+        new items or of canaries (designed users).
 
-        ``shape``: shape of the whole table, with one row per item or per user. A table of any other
-            shape keeps all rows.
+        ``shape``: shape of the whole table. Unless it has one row per item or per user, the part
+            is the whole table.
         """
         return (shape[0] - self.find_first_new_row(shape), *shape[1:]) if shape else ()
 
     def get_canary_rows(self, part: NDArray[Any]) -> NDArray[Any]:
-        """Returns the rows of the array ``part`` that belong to canaries (designed users), or to
-        new items, which no other user has.
+        """Returns the rows of an array that belong to canaries (designed users) or to new items,
+        which no other user has.
 
-        An array with one row per item keeps the rows of new items. An array with one row per user
-        keeps the rows of canaries. Any other array keeps all rows.
+        The rows depend on the kind of array:
+
+        - One row per item: the rows of new items.
+        - One row per user: the rows of canaries.
+        - Any other shape: all rows.
         """
         return part[self.find_first_new_row(part.shape) :] if np.ndim(part) else part
 
     def sum_canary_rows(self, sent: Component) -> NDArray[Any]:
-        """Sums the messages ``sent`` over all senders, only in the rows that ``get_canary_rows``
-        keeps: those of new items or of canaries (designed users).
+        """Sums the messages ``sent`` over all senders, in the rows of new items or of canaries
+        (designed users) only.
 
-        A table whose rows are neither one per item nor one per user keeps all rows.
+        The rows are those that ``get_canary_rows`` returns.
         """
         first = self.find_first_new_row(sent.shape)
         return (sent.drop_rows(first) if first else sent).sum_all()
@@ -162,10 +163,10 @@ def shrink_data(
     """Selects a small, dense part of the data, and appends ``N_NEW_ITEMS`` items that nobody has
     rated.
 
-    ``n_users``: number of users to keep; the users with the most ratings of the kept items are
-        kept. Users who rated more than half of these items are kept only if there are too few
-        others, so that items that a user did not rate can be drawn.
-    ``n_items``: number of items to keep; the items with the most ratings are kept.
+    ``n_users``: number of users to keep: those with the most ratings of the kept items. Users who
+        rated more than half of these items are chosen last, because games also draw items that a
+        user did not rate.
+    ``n_items``: number of items to keep: those with the most ratings.
     ``fixed_n_items``: number of items of a catalogue that cannot change, or None. If given, all
         items are kept, and the last ``N_NEW_ITEMS`` items lose their ratings and count as new.
 
@@ -208,16 +209,19 @@ def _select_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) ->
 
 
 def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
-    """Yields canaries (designed users) whose two histories differ as strongly as ``scope`` allows,
-    so that they may be easy to distinguish.
+    """Yields canaries (designed users) whose two histories differ as strongly as ``scope`` allows.
 
     ``scope``: scope of the claim, with its unit (in ``CANARY_UNITS`` or an attribute) and its
         adjacency.
     ``population``: data with ``N_NEW_ITEMS`` new items at the end of the catalogue.
 
-    The histories have extreme ratings of new items. If ``scope`` is about adding or removing a
-    user, the second history of each canary is empty. If it is about replacing a user's data, only
-    some canaries have an empty second history.
+    The unit of ``scope`` determines the difference between the two histories:
+
+    - Attribute: the first and the last category of an attribute.
+    - Value of a rating: the largest and the smallest rating of a new item.
+    - Interaction, or presence of a rating: one new item.
+    - User: from one item up to the whole history. The second history is empty for every canary if
+      users are added or removed, and only for some canaries if a user's data are replaced.
     """
     ratings = population.ratings.data
     high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)
@@ -273,11 +277,16 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
 
 
 def make_real_user_canaries(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
-    """Yields designed users (canaries) with two histories copied from real users in ``population``.
+    """Yields canaries (designed users) whose histories are copied from users of ``population``.
 
-    The first history is that of the user with the most items. The second history is empty, or that
-    of the user who shares the fewest items with the first. Nothing is yielded unless ``scope`` (the
-    kind of change that a claim hides) is about a user.
+    The first history of each canary is that of the user with the most items. There is one canary
+    for each possible second history:
+
+    - the history of the user who shares the fewest items with the first, unless ``scope`` is about
+      adding or removing a user;
+    - an empty history.
+
+    Nothing is yielded unless ``scope`` (the kind of change that a claim hides) is about a user.
     """
     ratings = population.ratings.toarray().astype(np.float32)
     if scope.unit is not Unit.USER or not ratings.any():
@@ -312,8 +321,8 @@ def map_canaries(
 ) -> tuple[list[tuple[CanarySet, _Read]], list[InputError]]:
     """Applies ``function`` to each canary (designed user), and collects results and errors.
 
-    Returns pairs of a canary and its result, and the errors of all other canaries. These are
-    InputErrors of the client, whose code may refuse a history that no real user has.
+    Returns pairs of a canary and its result, and the errors of all other canaries. An error is an
+    InputError of the client, whose code may refuse a history that no real user has.
     """
     results, refused = [], list[InputError]()
     for canary in designed:
@@ -412,10 +421,11 @@ def design_canaries(
     of the kind that ``scope`` (unit and adjacency of a claim) protects. If the change adds or
     removes a user or an interaction, the second history lacks the items that differ.
 
-    - New items: each canary has its own, if these at most double the catalogue. Otherwise there are
-      as many new items as existing items, each canary has at least two of them, and few canaries
-      have the same items. The genres of new items are random.
-    - Attributes: each canary has the attributes of a random user, so that models without item
+    - New items of few canaries: each canary has its own, and they at most double the catalogue.
+    - New items of more canaries: as many as there are existing items. Each canary has at least two
+      of them, and few canaries have the same items.
+    - Genres of new items: random.
+    - Attributes: the value of each attribute is that of a random user, so that models without item
       parameters also distinguish canaries.
 
     Returns None if the unit is the value of a rating and all ratings are equal.
@@ -473,10 +483,10 @@ def design_canaries(
 
 
 def choose_n_canaries(interactions: Interactions, quick: bool) -> int:
-    """Default number of canaries (designed users) of one training, at most twice the number of
-    users in ``interactions`` but at least ``MIN_CANARIES``.
+    """Default number of canaries (designed users) of one training: at most twice the number of
+    users in ``interactions``, and at least ``MIN_CANARIES``.
 
-    ``quick``: whether the audit is quick, which has fewer canaries.
+    ``quick``: whether the audit is quick, and so has fewer canaries.
     """
     limit = QUICK_CANARIES if quick else N_CANARIES
     return max(MIN_CANARIES, min(limit, 2 * interactions.n_users))
@@ -495,7 +505,7 @@ def _draw_rows(pool: int, count: int, width: int, rng: np.random.Generator) -> N
 
 
 def _make_histories(items: NDArray[np.intp], values: NDArray[Any], width: int) -> sparse.csr_array:
-    """Sparse table of m histories with the same k ``values`` as ratings, shape (m, ``width``).
+    """Sparse table of m histories, all with the k ratings ``values``, shape (m, ``width``).
 
     ``items``: indices of the rated items of each history (m, k).
     """

@@ -44,9 +44,9 @@ from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 # user. If it is not zero, replacing one history by another takes two removals, one of each message,
 # and the game draws the two histories whose messages differ most. A mechanism that is
 # (epsilon, delta)-private for one removal is (2 epsilon, (1 + e^epsilon) delta)-private for two.
-# Therefore a bound B for two removals at (1 + e^e) delta gives the bound min(B / 2, e) for one
-# removal at delta. The definition of privacy is applied twice; compare Vadhan 2017, The complexity
-# of differential privacy, Lemma 2.2.
+# Therefore a bound B for two removals at (1 + e^E) delta gives the bound min(B / 2, E) for one
+# removal at delta, for any E. The definition of privacy is applied twice; compare Vadhan 2017, The
+# complexity of differential privacy, Lemma 2.2.
 
 _MARGIN = 1.1, 0.05  # largest bound for one removal: this factor times the claim, plus this summand
 
@@ -59,10 +59,12 @@ class RemovalEstimator(estimators_base.Estimator):
     ``estimator``: estimator of the bounds for two removals.
     ``max_claimed``: largest finite claimed epsilon, or infinity if no claim is finite.
 
-    By group privacy, a lower bound B for two removals at the larger delta (1 + e^E) * delta gives
-    the lower bound min(B / 2, E) for one removal at delta. The cap E is chosen before the
-    measurement: 1.1 * ``max_claimed`` + 0.05, or 1 if ``max_claimed`` is infinite.
-    At delta 0 the bound is B / 2.
+    The bounds follow from group privacy:
+
+    - At delta 0, a lower bound B for two removals gives the lower bound B / 2 for one removal.
+    - At delta > 0, a lower bound B for two removals at the larger delta (1 + e^E) * delta gives the
+      lower bound min(B / 2, E) for one removal at delta. The cap E is chosen before the
+      measurement: 1.1 * ``max_claimed`` + 0.05, or 1 if ``max_claimed`` is infinite.
     """
 
     estimator: estimators_base.Estimator
@@ -161,10 +163,10 @@ class Simulation(Protocol):
 
     @property
     def n_score_features(self) -> int:
-        """Number of a run's features that the adversary may use alone as a score.
+        """Number of a run's last features that the adversary may each use alone as a score.
 
-        Features are numbers that the adversary computes from the messages of a run. Those that may
-        be used alone are the last ones; all others are only used in combination.
+        Features are numbers that the adversary computes from the messages of a run. All features
+        may also be used in combination; if the number is 0, they are only used in this way.
         """
         ...
 
@@ -362,6 +364,7 @@ QUICK_RUNS_DIVISOR = 10
 # Second delta at which a claim that states epsilon as a function of delta is tested. A thousand
 # runs suffice for it.
 CURVE_CLAIM_TEST_DELTA = 0.1
+# Reason to skip a scope if the search finds no two histories with different messages.
 NO_CHANGE_TEXT = "no change of a canary's data changes its messages"
 _ALPHA = 0.05  # error probability of the bound for which a rule is chosen
 _PILOTS, _MAX_PILOTS = 4, 2_000  # number of runs per pilot run, and maximum number of pilot runs
@@ -375,7 +378,7 @@ class GameInputs:
     ``interactions``: the interactions of its users.
     ``population_shape``: numbers of users and items of the small population in which games are
         played.
-    ``n_canaries``: number of canaries of the game that trains only once; None for the default.
+    ``n_canaries``: number of canaries of the one-run game; None for the default.
     ``is_quick``: whether to make fewer runs.
     ``machine``: device and memory that trainings may use.
     ``attack``: attack whose guess is the adversary's score in the round and training games. None to
@@ -409,10 +412,9 @@ class GameSetup:
     ``max_runs_per_world``: largest number of runs per world that ``choose_n_runs`` returns. None
         stands for ``TRAINING_RUNS``, the limit if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``is_two_removals_apart``: whether the two worlds are two removals of a user apart. A measured
-        bound is then converted to one removal (``RemovalEstimator``). This is needed if a user
-        without items also sends a message that is not zero: replacing one history by another then
-        takes two removals.
+    ``is_two_removals_apart``: whether the two worlds differ by two removals of a user, because a
+        user without items also sends a message that is not zero. A measured bound is then converted
+        to one removal (``RemovalEstimator``).
     ``trace_bound_at_delta``: function that traces the client's code in the two worlds and computes
         a lower bound at a delta without sampling error; None if the code is not available.
     """
@@ -431,14 +433,14 @@ class GameSetup:
     trace_bound_at_delta: Callable[[float], TracingResult] | None = None
 
     def choose_n_runs(self, quick: bool) -> int:
-        """Default number of runs per world (neighbouring input) for the bound; pilot runs, to which
-        the decision rule is fitted, are extra.
+        """Default number of runs per world (neighbouring input) for the bound, without the pilot
+        runs to which the decision rule is fitted.
 
-        ``quick``: whether the audit is quick, which divides the number by ``QUICK_RUNS_DIVISOR``.
+        ``quick``: whether to divide the limits by ``QUICK_RUNS_DIVISOR`` (except ``MIN_RUNS``).
 
-        If messages are slow to compute, the number is at most what one processor can simulate in
-        ``MAX_SECONDS`` (divided by ``QUICK_RUNS_DIVISOR`` if ``quick``), or ``MIN_RUNS`` if that is
-        larger.
+        - Usually the number is ``max_runs_per_world``, or ``TRAINING_RUNS`` if that is None.
+        - If messages are slow to compute, the number is what one processor can simulate in
+          ``MAX_SECONDS``, but at least ``MIN_RUNS``.
         """
         usual = (self.max_runs_per_world or TRAINING_RUNS) // (QUICK_RUNS_DIVISOR if quick else 1)
         seconds = self.target.upload_seconds * self.simulation.n_messages * 2 * (1 + 1 / _PILOTS)
@@ -447,8 +449,9 @@ class GameSetup:
 
     @property
     def scope_deltas(self) -> list[tuple[Scope, float]]:
-        """Pairs (scope, delta), one for each lower bound on epsilon that the game measures. A scope
-        is a unit, an adjacency, what the adversary sees, and a duration.
+        """Pairs (scope, delta), one for each lower bound on epsilon that the game measures.
+
+        A scope is a unit, an adjacency, a vantage (what the adversary sees) and a duration.
         """
         by_scope = self.deltas_by_scope.items()
         return [(scope, delta) for scope, deltas in by_scope for delta in deltas]
@@ -463,14 +466,11 @@ class GameSetup:
             or training) of the bound.
         ``delta``: delta of the bound.
 
-        Tested claims satisfy these conditions:
+        Tested claims cover ``scope`` and have its unit, vantage and horizon. If no claim has this
+        horizon, claims with a longer horizon are tested. If ``delta`` is larger than the deltas of
+        the claims, only claims that state epsilon as a function of delta are tested.
 
-        - They cover ``scope``, and have its vantage and its unit.
-        - They have the horizon of ``scope``, if any such claim has it.
-        - They state epsilon as a function of delta, if ``delta`` is larger than the deltas of the
-          claims.
-
-        The further claims are:
+        At the first delta of ``scope`` there may be further claims:
 
         - For systems of other projects, whose claims hold for any population: claims of the same
           unit with a longer horizon.
@@ -495,7 +495,7 @@ class GameSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
-    """Scopes in which a game does not bound epsilon, and the reason.
+    """Scopes that a game skips (in which it does not bound epsilon), and the reason.
 
     ``scopes``: the scopes (unit, adjacency, what the adversary sees, duration); empty if the reason
         applies to the whole game.
@@ -530,7 +530,7 @@ class CanaryGame(ABC):
     ``chunk_size``: number of runs that are simulated together.
     ``fixed_estimator``: estimator that replaces the plan's estimator in this game, or None.
 
-    If claims rely on random sampling of users, the runs also sample users.
+    Runs sample users at random if the claims rely on this sampling.
     """
 
     name: ClassVar[str]
@@ -586,9 +586,10 @@ class CanaryGame(ABC):
 
         - The largest delta of the claims in the scope. A bound at this delta also holds at smaller
           deltas.
-        - Also 0.1 (``CURVE_CLAIM_TEST_DELTA``), if the first delta is smaller and one of the claims
-          states epsilon as a function of delta. The game of a single training (``fixed_estimator``)
-          leaves this second delta out, because its bounds at a delta above 0 have less confidence.
+        - In a second place 0.1 (``CURVE_CLAIM_TEST_DELTA``), if it is larger than the first delta
+          and one of the claims states epsilon as a function of delta. The one-run game (with its
+          ``fixed_estimator``) has no second delta, because its bounds at a delta above 0 have less
+          confidence.
         """
         deltas, formulas = dict[Scope, float](), set()
         for scoped in filter(self.covers_claim, claims):
@@ -722,8 +723,9 @@ class CanaryGame(ABC):
     def make_worlds(
         self, draws: RunSampler, setup: GameSetup, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
-        """Makes the two worlds (neighbouring inputs), whose runs a fitted decision rule scores;
-        also returns the numbers of runs as text.
+        """Makes the two worlds (neighbouring inputs), and a text with the numbers of runs.
+
+        The output of a world is the score that a fitted decision rule gives to a run.
 
         ``draws``: draws runs of the two worlds.
         ``setup``: descriptions of the two worlds, and the deltas of the bounds.
@@ -749,9 +751,5 @@ class CanaryGame(ABC):
 
 
 def list_vantages(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
-    """Distinct vantages (what the adversary sees) of ``scopes``, in order of their first
-    occurrence.
-
-    A scope is a protected unit with an adjacency, a vantage and a duration.
-    """
+    """Distinct vantages (what the adversary sees) of ``scopes``, in order of first occurrence."""
     return tuple(dict.fromkeys(scope.vantage for scope in scopes))

@@ -30,6 +30,7 @@ from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 MAX_GAME_ROUNDS = 20
 # Start of the description of a malicious broadcast.
 MALICIOUS_SERVER_TEXT = " after the server sent a malicious model, which"
+# Description of the adversary's score in the training game, for reports.
 TRAINING_SCORE_TEXT = (
     "the messages of every round minus their expected value, projected on the mean difference "
     "between the canary's messages with the two inputs, and weighted by logistic regression"
@@ -47,11 +48,11 @@ class TrainingSimulator:
     ``target``: the system.
     ``canary``: the canary, which is the last user, and all other users.
     ``vantages``: adversaries, each given by what it sees.
-    ``attack``: attack whose score of the items that differ between the two histories is the
-        adversary's only feature. None to compute features by ``projection.compute_features``.
+    ``attack``: attack whose log-odds of the first history are the adversary's only feature. None to
+        compute features by ``projection.compute_features``.
     ``machine``: device and memory of a training.
-    ``n_score_features``: number of features that may each serve alone as the adversary's
-        score: 0, because a decision rule always combines all features.
+    ``n_score_features``: number of features that may each serve alone as the adversary's score.
+        Always 0, because the decision rule combines all features.
     """
 
     target: Target
@@ -128,8 +129,8 @@ def select_users_to_predict(
     ``vantages``: adversaries, each given by what it sees.
     ``transcript``: messages and broadcasts of a training.
 
-    The result has no users if the only adversary is the server and each message is linked to one
-    user; otherwise it is ``crowd``.
+    The result is ``crowd``, except if the server is the only adversary and each message is linked
+    to one user: then no message has to be predicted, and the result has no users.
     """
     linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.n_silos is None
     return crowd.take_users(np.arange(0)) if linked else crowd
@@ -162,8 +163,8 @@ def run_with_canary(
 
     The canary has no items. If the client's code fails at an empty history, the canary has the
     items of the first user instead. Returns the population with the canary, and all messages of the
-    round. Raises InputError if the code fails at this history, too, or if ``population`` has no
-    users.
+    round. Raises InputError if the code fails at both histories, or at the empty history if
+    ``population`` has no users.
     """
     nothing = canaries.add_user(population, np.zeros(population.n_items, np.float32))
     try:
@@ -188,8 +189,8 @@ def find_best_canary(
     broadcasts: Sequence[Broadcast | None],
     rng: np.random.Generator,
 ) -> tuple[CanarySet, int, str] | None:
-    """Finds, among designed canaries (users) and ``broadcasts``, the pair for which the mean
-    messages of the canary's two histories differ most.
+    """Finds the canary (designed user) and the broadcast for which the mean messages of the
+    canary's two histories differ most.
 
     ``scope``: protected unit and adjacency of the bound, in which the two histories differ.
     ``broadcasts``: broadcasts at which every canary is tried.
@@ -246,9 +247,8 @@ class CrowdGame(CanaryGame):
     those with the most ratings.
 
     An experiment of the game simulates one round or a training with each of two histories of the
-    canary, and bounds epsilon from below. There are experiments for every adversary against whom
-    the system claims an epsilon. Adversaries differ in what they see, such as single messages, the
-    sum of messages, or the model.
+    canary, and bounds epsilon from below. There are experiments for every vantage in the system's
+    claims: what an adversary sees, such as single messages, the sum of messages, or the model.
     """
 
     can_use_attack = True
@@ -368,8 +368,9 @@ class CrowdGame(CanaryGame):
     def design_setups(
         self, case: GameInputs, deltas: Mapping[Scope, tuple[float, ...]], rng: np.random.Generator
     ) -> Iterator[GameSetup]:
-        """Yields experiments with worst-case inputs that are designed for the system; by default
-        none.
+        """Yields experiments with worst-case inputs that are designed for the system.
+
+        This base method yields nothing.
 
         ``case``: the system, its data, and options.
         ``deltas``: deltas of the bounds to measure, by scope (unit, adjacency, what the adversary
@@ -432,7 +433,7 @@ class RoundGame(CrowdGame):
 class TrainingGame(CrowdGame):
     """Game with a canary (designed user) in a whole training with few users of the data.
 
-    If clients keep no state, independent rounds of uploads may take the place of the training.
+    For clients without state, independent rounds of uploads may take the place of the training.
     """
 
     name = "training"
@@ -441,9 +442,9 @@ class TrainingGame(CrowdGame):
 
     def limit_rounds(self, target: Target, quick: bool) -> Target:
         """Returns the target (system under audit), shortened to at most ``MAX_GAME_ROUNDS`` rounds.
-        Claims are judged for this number of rounds.
+        Claims are judged for the shortened training.
 
-        ``quick``: whether a quarter of ``MAX_GAME_ROUNDS`` is the limit.
+        ``quick``: whether to allow only a quarter of ``MAX_GAME_ROUNDS``.
         """
         return limit_rounds(target, quick)
 

@@ -38,7 +38,7 @@ class HalfTrainings:
 
     ``is_included``: whether each of k trainings includes each user (k, n_users).
     ``views``: messages and public parameters that the adversary sees in each of the k trainings, by
-        vantage (adversary with access to certain messages).
+        vantage (the kind of messages to which the adversary has access).
     """
 
     is_included: NDArray[np.bool_]
@@ -58,8 +58,8 @@ class HalfTrainings:
         """Trains ``target`` ``count`` times, each time on a random half of the users.
 
         Each training includes each user independently with probability 1/2, and has at least one
-        user. With exactly half of the trainings per user, an adversary could infer a user's
-        presence in one training by counting the other trainings that include the user.
+        user. The number of trainings that include a user is not fixed: otherwise an adversary who
+        counts them could infer the user's presence in the remaining training.
 
         ``target``: the system to train.
         ``interactions``: data of all users.
@@ -291,13 +291,14 @@ def summarize_users(
     ``game``: the attack, with the data that score its guesses.
     ``users``: indices of the attacked users (n,).
     ``success``: success per user in [0, 1] (n,). Users with NaN are left out.
-    ``name``: words that say how a user's success is measured.
+    ``name``: description of the measure of a user's success.
 
-    A user is exposed if the success is at least ``MIN_EXPOSED_USER_SUCCESS``. The intervals of
-    quantiles are exact: their ends are order statistics, chosen by the binomial distribution. The
-    groups are thirds of the users by number of items and by popularity of these items, and the
-    classes of each attribute; groups of fewer than ``MIN_GROUP_USERS`` users are left out. The
-    success of each user is stored only if ``game.is_per_user``.
+    - Exposed users: users with a success of at least ``MIN_EXPOSED_USER_SUCCESS``.
+    - Quantiles: their intervals are exact; the ends are order statistics, chosen by the binomial
+      distribution.
+    - Groups: thirds of the users by number of items, thirds by popularity of these items, and the
+      classes of each attribute. Groups of fewer than ``MIN_GROUP_USERS`` users are left out.
+    - Success of each user: stored only if ``game.is_per_user``.
     """
     is_finite = np.isfinite(success)
     users, success = users[is_finite], success[is_finite]

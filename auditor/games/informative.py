@@ -53,8 +53,8 @@ class InformativeView:
 
     @property
     def refusal(self) -> str:
-        """Sentence that says why an attack can read nothing, if all messages were removed;
-        otherwise empty.
+        """Sentence that says why an attack can read nothing; empty unless all messages were
+        removed.
         """
         return (
             self.removal_note
@@ -71,11 +71,11 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
         before; the counts in the result include them.
 
     Messages that leave the model unchanged are removed from all rounds. Messages with numbers that
-    are infinite, NaN or too large are removed only from the rounds that attacks read. If a round
-    has no message left, its messages are None.
+    are infinite, NaN or too large are removed only from the rounds that attacks read. If all
+    messages of a round are removed, the field with its messages is None.
 
-    Messages that are linked to users are checked, and so are shuffled messages that are not split
-    into parts. Messages of parties (organisations that take part as clients) are not checked.
+    Only messages that are linked to users, and shuffled messages that are not split into parts, are
+    checked. Messages of parties (organisations that take part as clients) are not checked.
     """
     linked = replace(view, rounds=tuple(map(_link, view.rounds)))
     filled, empty = _drop_messages(linked, partial(_flag_empty, linked))
@@ -166,8 +166,8 @@ def _flag_moving(part: parts_uploads.ModelMessages, clients: NDArray[np.intp]) -
 
     ``clients``: indices of the messages (n,).
 
-    The first rows are checked for all messages, and all rows only for messages without a change
-    there.
+    All messages are checked in their first rows. Only messages without a change in these rows are
+    checked in all rows.
     """
     moved = np.zeros(len(clients), dtype=np.bool_)
     component, still = part.component, np.zeros(1)

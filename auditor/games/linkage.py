@@ -26,18 +26,19 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     rows of the report.
 
     The senders are removed from the last round of ``game.view``, or, if messages pass a shuffler,
-    from all rounds. The candidates for the sender of a message are the users who sent a message
-    both in the last round and in the earlier rounds that the attack reads. The metrics are means
-    over messages; ties count as if they were broken at random:
+    from all rounds. The candidates for the sender of a message are users who sent a message both in
+    the last round and in the earlier rounds that the attack reads. The metrics are means over
+    messages:
 
-    - Linkage top-1: share of messages whose true sender has the highest score.
-    - Linkage MRR: mean reciprocal rank of the true sender.
+    - Linkage top-1: share of messages whose true sender has the highest score. Ties count as if
+      they were broken at random.
+    - Linkage MRR: mean reciprocal rank of the true sender, with the same rule for ties.
     - Candidates ruled out: share of candidates who score lower than the true sender. The remaining
       candidates are the anonymity set.
 
-    The baseline is a random guess, whose success is the same for every message. If there are too
-    few users for a conclusion, the only row gives this reason. The result is empty if fewer than
-    two users qualify, or if the attack cannot read the messages.
+    The baseline is a random guess. If there are too few users for a conclusion, the only row states
+    this reason. The result is empty if there are fewer than two candidates, or if the attack cannot
+    read the messages.
     """
     hidden = remove_senders(
         game.view, game.view.vantage, QUICK_MAX_USERS if game.is_quick else MAX_USERS, game.rng
@@ -77,7 +78,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def explain_too_few_users(users: int, confidence: float) -> str:
-    """Returns a sentence that says why there are too few users for a conclusion; empty if enough.
+    """Returns a sentence that says why there are too few users for a conclusion; empty if there
+    are enough users.
 
     ``users``: number n of users, who sent one message each.
     ``confidence``: confidence of the interval, in (0, 1).
@@ -103,8 +105,8 @@ class UnlinkedView:
     ``users``: indices of the c users whose messages are to be linked, in ascending order (c,).
     ``true_sender_indices``: sender of each of the c messages of the last round, as an index into
         ``users`` (c,).
-    ``candidate_users``: index of the user of each of the c candidates, to which a message may be
-        linked, in the order of the columns of the attack's scores (c,).
+    ``candidate_users``: indices of the same c users in the order of the columns of the attack's
+        scores, one column per candidate sender (c,).
     """
 
     view: View
@@ -125,7 +127,7 @@ def remove_senders(
 
     Only the last rounds with uploads remain: two if messages pass a shuffler, otherwise 1 +
     ``MAX_EARLIER_ROUNDS``. Returns None if fewer than two users sent a message both in the last
-    round and in an earlier one that remains.
+    round and in another remaining round.
     """
     sent = [r for r in view.rounds if r.uploads is not None and len(r.uploads.users)]
     sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else MAX_EARLIER_ROUNDS) :]

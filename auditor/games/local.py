@@ -30,10 +30,11 @@ from fedrec_auditor.targets.wrapped.client import block_exits
 
 # Number of steps of the search for a broadcast; each step tries two broadcasts.
 N_BROADCAST_SEARCH_STEPS = 12
-_COPIES, _SEARCH_NUMBERS = 64, 1 << 19  # maximum messages per world in a trial, and their numbers
+# Maximum messages per world in a trial, and maximum count of numbers in all of them.
+_COPIES, _SEARCH_NUMBERS = 64, 1 << 19
 _ITEMS = 4  # number of items, the best by few messages, that are tried with more messages
-_STRIDE = 0.5  # size of the first step, in standard deviations of a part's entries
-_FACTOR = 10.0  # factor by which parts of a malicious broadcast are multiplied
+_STRIDE = 0.5  # size of the first step, in standard deviations of an array's entries
+_FACTOR = 10.0  # factor by which arrays of a malicious broadcast are multiplied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,9 +141,13 @@ class _PairTrial:
     """Measures how far apart the messages of a canary's two histories are, in standard deviations
     of the noise.
 
-    All trials use the same randomness. The distance is 0 if messages are not finite. Added noise is
-    drawn only at the honest broadcast, and its variance is assumed to be the same at other
-    broadcasts.
+    ``seed``: seed of every trial.
+    ``tried``: number of trials.
+    ``count``: number of messages per history in a trial; 0 before the first trial.
+    ``noise``: variance of added noise per entry, by array name.
+
+    The distance is 0 if messages are not finite. Added noise is drawn only at the honest broadcast;
+    its variance is assumed to be the same at other broadcasts.
     """
 
     target: Target
@@ -261,11 +266,12 @@ _UNITS = (*canaries.CANARY_UNITS, Unit.ATTRIBUTE)
 class LocalGame(canary_game.CanaryGame):
     """Game on one client's first message: the adversary guesses which history the client has.
 
-    The client is the best canary (user with two designed histories) that a search finds for each
-    unit and adjacency. The server chooses the broadcast if clients keep no state, or if all claims
-    are of the local model, in which a client's randomizer must protect any input. If worst-case
-    pairs of histories are designed for the system, the game also measures these pairs, at their
-    broadcasts.
+    - Client: for each unit and adjacency, the best canary (user with two designed histories) that a
+      search finds.
+    - Broadcast: chosen by the server if clients keep no state, or if all claims are of the local
+      model, in which a client's randomizer must protect any input.
+    - Further pairs: worst-case pairs of histories that are designed for the system, each with its
+      own broadcast.
     """
 
     name = "local"
@@ -278,8 +284,8 @@ class LocalGame(canary_game.CanaryGame):
         """Whether the game can test a claim: the adversary sees each message, and the protected
         unit is a user, rating, interaction or attribute.
 
-        Claims that depend on a quantity that the paper leaves out are included, although a bound
-        cannot refute them.
+        The result may be true for a claim that depends on a quantity that the paper does not state,
+        although no bound can refute such a claim.
         """
         return scoped.scope.unit in _UNITS and scoped.scope.vantage is Vantage.SERVER
 
@@ -375,8 +381,7 @@ def _make_prover(
     """A function that computes a lower bound at a delta without sampling error, from a trace of the
     client's code on the two histories of ``pair``; None if the code is not available.
 
-    ``one_in``: number by which the usual number of real draws, against which the trace is checked,
-        is divided.
+    ``one_in``: divisor of the number of outputs that are drawn to check the trace.
     """
     received = projection.get_received(pair.broadcast, projection.CANARY_ROWS)
     code = target.get_message_function(pair.canary.histories, received)

@@ -22,6 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 
 # False positive rates at which TPR is reported: in a row of its own, and as further metrics.
 MAIN_FPR, FURTHER_FPRS = 0.01, (0.001, 0.1)
+# Maximum number of members per user (candidates that are interactions in the data).
 MAX_MEMBERS_PER_USER = 20
 # Number of items per user that the adversary knows if whole messages are seen without senders.
 N_KNOWN_ITEMS = 5
@@ -31,21 +32,21 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses whether a user has an item; returns rows of the report.
 
     The metrics are AUC, with the ROC curve, and the true positive rate (TPR) at a false positive
-    rate (FPR) of 1%. With fewer than 100 non-members, TPR is at FPR 1 / number of non-members
-    instead.
+    rate (FPR) of 1%. With fewer than 100 non-members, the FPR is 1 / number of non-members. Further
+    metrics are the TPR at FPR 0.1% and 10%.
 
     A candidate is a pair of user and item. A member is a candidate that is an interaction in the
     data; all other candidates are non-members. The candidates are up to 20 members and equally many
     non-members per user, drawn uniformly from the user's items and from all other items, for up to
-    2,000 users (``Trial.max_users``).
+    2,000 users (``Trial.max_attacked_users``).
 
-    Members are more popular than random non-members, so that a good guess is possible without
-    uploads. The baseline ``popularity`` therefore scores a pair by the number of other users who
-    have the item. The attack gets this score as its prior, so that its gain over the baseline is
-    due to the uploads. The interval of the gain is paired by users.
+    The baseline ``popularity`` scores a pair by the number of other users who have the item:
+    members are more popular than random non-members, so that a good guess is possible without
+    uploads. The attack gets this score as its prior, so that its gain over the baseline is due to
+    the uploads. The interval of the gain is paired by users.
 
-    The result is empty if the attack cannot read the messages; a single row states the reason if
-    there are too few candidates.
+    The result is empty if the attack cannot read the messages. If there are too few candidates, the
+    only row states this reason.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -138,13 +139,14 @@ def to_log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float
 def _describe_silence(
     scores: NDArray[np.float64], prior: NDArray[np.float64], items: NDArray[np.int64]
 ) -> str:
-    """Sentence that states that the uploads add no information, or none on users; otherwise empty.
+    """Sentence for reports if the uploads add no information, or only information on items;
+    otherwise empty.
 
     ``prior``: scores without uploads (m,).
     ``items``: index of the item of each pair (m,).
 
-    The uploads add no information if they do not change the order of any pairs. They distinguish
-    only items if the scores of all pairs with the same item are equal.
+    - No information: the uploads do not change the order of any pairs.
+    - Only on items: all pairs with the same item have equal scores.
     """
     with_and_without_prior = (scores, np.round(scores - prior, 6))  # an attack may ignore the prior
     if any(np.ptp(values) == 0 for values in with_and_without_prior):
@@ -210,6 +212,7 @@ def draw_labelled_pairs(
     return pairs, np.arange(len(pairs)) < len(parts[0])
 
 
+# False positive rates at which the TPR of user membership is reported.
 USER_MEMBERSHIP_FPRS = (0.1, 0.01, 0.001)
 
 
@@ -221,13 +224,13 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     reported.
 
     Each training on half of the users is attacked in turn, by an adversary who has run all other
-    trainings. The adversary knows the ratings of all users with ratings. If there are more than
-    ``MAX_PROFILES`` such users, the adversary knows only the ratings of the scored users, at most
-    2,000 (``Trial.max_users``).
+    trainings. The scored users are at most 2,000 (``Trial.max_attacked_users``). The adversary
+    knows the ratings of all users with ratings, or, if these are more than ``MAX_PROFILES``, only
+    those of the scored users.
 
-    The baseline is the number of a user's ratings, and the gain over it is paired by users. Each
-    user is included with probability 1/2, so that no prior can help the attack, and the baseline
-    succeeds only by chance.
+    The baseline scores a user by the number of ratings, and the gain over it is paired by users.
+    Each user is included with probability 1/2, so that no prior can help the attack, and the
+    baseline succeeds only by chance.
 
     The result is empty if the attack cannot read the messages, or if there are no trainings on
     halves of the users.

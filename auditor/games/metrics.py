@@ -28,10 +28,11 @@ from fedrec_auditor.targets.compiled import jit_compile
 # quantiles of Student's t exceed the quantiles of the normal distribution. Intervals are widened by
 # both factors (Hesterberg 2015, What teachers should know about the bootstrap). The interval of a
 # single user is the whole range. If a statistic is the same for every user, all replicates are
-# equal, and the interval is the exact binomial interval for n successes of n users: users outside
-# the sample may differ from it in any way, but their share is at most the share that a sample of n
-# users misses with probability a/2.
+# equal, and the interval is the exact binomial interval for n successes of n users. Users with
+# another value may exist, but their share is at most the share that a sample of n users misses with
+# probability a/2, for intervals of confidence 1 - a.
 
+# Number of bootstrap replicates of an interval.
 N_BOOTSTRAPS = 1000
 # Number of points at which a ROC curve is stored.
 N_CURVE_POINTS = 60
@@ -190,12 +191,12 @@ def make_roc(
     ``users``: index of the user of each candidate (m,). The candidates of one user are resampled
         together, and thresholds are recomputed in each replicate.
     ``fprs``: false positive rates. Rates below 1 / number of non-members are left out.
-    ``trainings``: training of each candidate (m,), if the candidates of a training share
-        randomness. Trainings are then resampled, too: the weight of a candidate is the number of
-        draws of its user times the number of draws of its training. The intervals then cover at
-        least as often as stated (Owen 2007, The pigeonhole bootstrap).
     ``baseline``: scores of the candidates without the attack (m,). The intervals of gains are
         paired: both curves are computed from the same resampled users.
+    ``trainings``: training of each candidate (m,), if the candidates of a training share
+        randomness; otherwise None. Trainings are resampled like users: the weight of a candidate is
+        the number of draws of its user times the number of draws of its training. The intervals
+        cover at least as often as stated (Owen 2007, The pigeonhole bootstrap).
     """
     names, cluster = np.unique(users, return_inverse=True)
     negatives = int(np.count_nonzero(~members))
@@ -260,8 +261,8 @@ def _make_intervals(
 
 
 def draw_bootstrap_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draws bootstrap weights (REPLICATES, n): the number of times that each of n users occurs in
-    each replicate.
+    """Draws bootstrap weights (``N_BOOTSTRAPS``, n): the number of times that each of n users
+    occurs in each replicate.
     """
     draws = rng.integers(n, size=(N_BOOTSTRAPS, n)) + n * np.arange(N_BOOTSTRAPS)[:, None]
     counts = np.bincount(draws.ravel(), minlength=n * N_BOOTSTRAPS)
@@ -280,8 +281,8 @@ def make_bootstrap_interval(
     ``n``: number of independent units (users).
     ``confidence``: confidence of the interval, in (0, 1).
 
-    If an end of the interval equals ``value``, this end is replaced by the exact binomial end for n
-    users with the same value.
+    An end of the interval that equals ``value`` is replaced by the end of the exact binomial
+    interval for n users with the same value.
     """
     ends = _interval_ends(np.array([value]), replicates[:, None], n, confidence, min_value)
     low, high = (float(end[0]) for end in ends)
@@ -368,7 +369,8 @@ def _sum_weights(
 ) -> NDArray[np.float64]:
     """Total weight of the ``chosen`` candidates (m,) in each of b bootstrap weightings, shape (b,).
 
-    ``clusters``, ``weights``: as for ``get_weighted_rocs``.
+    ``clusters``: index of the user, and of the training, of each candidate (m,).
+    ``weights``: weight of each user (b, users) and of each training (b, trainings).
     """
     counts = np.zeros([part.shape[1] for part in weights])
     np.add.at(counts, tuple(cluster[chosen] for cluster in clusters), 1.0)
@@ -439,7 +441,10 @@ def _fill_rocs(
 
 # Class code that stands for: the adversary knows the user's class, so that it is not guessed.
 NOT_GUESSED_CODE = -1
+# Names of metrics in reports; ``CERTAIN`` is the share of users whose attribute is inferred with
+# certainty.
 MACRO_F1, BALANCED_ACC, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
+# Key of ``estimate_metrics`` for the gain in macro F1 over a baseline.
 GAIN_METRIC = "gain"
 
 
@@ -453,9 +458,9 @@ class Guesses:
         a draw.
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
-    ``guess_probs``: probabilities with which a random guesser names each class in a draw (r, C), or
-        None. If given, ``guess_truth_counts`` has expected numbers of right guesses, and
-        ``class_guesses`` only marks known users.
+    ``guess_probs``: probabilities with which a random guesser names each class in a draw (r, C);
+        None if guesses are not random. With probabilities, ``guess_truth_counts`` are expected
+        numbers, and ``class_guesses`` only marks known users.
     """
 
     true_classes: NDArray[np.int64]
@@ -466,10 +471,10 @@ class Guesses:
 
     @property
     def guess_truth_counts(self) -> NDArray[np.float64]:
-        """Counts by draw, user and class, (r, n, 3, C). The third axis has three kinds: right
-        guesses, true classes, and guesses.
+        """Counts by draw, user, kind and class, (r, n, 3, C). The three kinds are right guesses,
+        true classes, and guesses.
 
-        Users whose class the adversary knows in a draw count as 0.
+        All counts of a user are 0 in a draw in which the adversary knows the user's class.
         """
         eye = np.eye(self.n_classes + 1, self.n_classes)  # row -1 is 0: NOT_GUESSED_CODE
         is_unknown = (self.class_guesses != NOT_GUESSED_CODE)[:, :, None]
@@ -608,8 +613,8 @@ def _join_intervals(
     confidence: float,
     min_value: float = 0.0,
 ) -> Estimate:
-    """Estimate with the smallest interval that contains the intervals of several sets of
-    replicates, widened by the spread over draws.
+    """Estimate with the smallest interval that contains the interval of each set of replicates,
+    widened by the spread over draws of the known users.
 
     ``drawn``: sets of bootstrap replicates (b,).
     ``figures``: value of each draw of the users whose class is known (r,).

@@ -32,6 +32,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
+# Description of the adversary's score in the one-run game, for reports.
 ONE_RUN_SCORE_TEXT = (
     "the messages of every round minus their expected value, written by least squares as a sum of "
     "the differences between each canary's two messages (in item tables, of its items' rows only)"
@@ -50,15 +51,15 @@ class CanaryDirections:
     The direction of a canary is the message for its first history minus the message for its second
     history.
 
-    ``own_row_directions``: the directions in the canary's own rows only (m, q). In an item table
-        (one row per item), these are the rows of the canary's own items, which contain nearly all
-        information on its history; in a user table, the canary's row.
-    ``flattened_directions``: the same numbers at their places in the sum of messages, which is
-        flattened (m, p); all other entries are 0. The sum has the rows of new items or of canaries
-        only (``CanarySet.sum_canary_rows``).
+    ``own_row_directions``: the directions in the canary's own rows only (m, q). The own rows of an
+        item table are those of the canary's items, which contain nearly all information on its
+        history. The own row of a user table is the canary's row.
+    ``flattened_directions``: the same directions as vectors with one entry per number of the sum of
+        messages (m, p); entries outside the own rows are 0. The sum has the rows of new items or of
+        canaries only (``CanarySet.sum_canary_rows``).
     ``direction_midpoint_products``: for each canary, the inner product of its direction with the
         mean of its two messages (m,).
-    ``sum_shape``: shape of the sum of messages before it is flattened.
+    ``sum_shape``: shape of the sum of messages, which has p entries.
     ``expected_message_sum``: expected sum of messages if each canary sends the mean of its two
         messages; None if the sum has no expectation.
     """
@@ -207,7 +208,7 @@ class CanaryScorer:
 
         ``models``: broadcast of each round, restricted to the rows of canaries and new items.
 
-        The sums are restricted to the same rows. The broadcast is subtracted once per message.
+        Sums have these rows only. The broadcast is subtracted once per message.
         """
         for seen, model in zip(view.rounds, models, strict=True):
             parts = seen.uploads.components if seen.uploads is not None else {}
@@ -288,14 +289,14 @@ class CanaryScorer:
         yield from ((key, rest[name] / scale) for name, key in pairs)
 
     def _match_arrays(self, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[str, str]]:
-        """Pairs of the name of an array and the component on whose direction (difference of the
-        canaries' messages) the array is projected.
+        """Pairs of an array and the component on whose direction (difference of the canaries'
+        messages) the array is projected, both by name.
 
         ``shapes``: shape of each array, by name.
 
-        Arrays are matched by name. If no array has a direction of its own, arrays are matched by
-        shape, so that replaced noise, or a model of another name, is projected on the component
-        that it hides.
+        Arrays are matched by name. If no name has a direction, arrays are matched by shape. Two
+        examples of this case: a model of another name, and a second message that contains the noise
+        of the first message.
         """
         pairs = [
             (name, key)
@@ -332,8 +333,8 @@ def _read_changes(
 
 
 def _is_user_row(sent: Component, start: NDArray[Any]) -> bool:
-    """Whether each message is one row of a table with one row per user, of which ``start`` has the
-    rows of all senders.
+    """Whether a message is the sender's row of a table with one row per user. ``start`` then has
+    the rows of all senders.
     """
     return sent.shape[:1] == (1,) and start.shape == (len(sent), *sent.shape[1:])
 
@@ -379,8 +380,8 @@ class OneRunSimulator:
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``machine``: device and memory of the training.
-    ``n_score_features``: number of features that may each serve alone as the adversary's
-        score: 0, because a decision rule always combines all features.
+    ``n_score_features``: number of features that may each serve alone as the adversary's score.
+        Always 0, because the decision rule combines all features.
 
     Every canary has one of two histories (interactions of a user) at random. The adversary knows
     all other users, both histories of every canary, and one broadcast at which it computes expected
@@ -401,11 +402,13 @@ class OneRunSimulator:
         return self.canaries.other_users.n_users + len(self.canaries)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
-        """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
-        each canary has its first history (m, 1).
+        """Runs one training; returns the scores of m canaries, and the histories that they have.
 
-        The latter is stored as ``HAS_FIRST_KEY``, as 1 or 0. ``world`` and ``size`` are
-        ignored, because each canary has one of the two histories at random.
+        - ``HAS_FIRST_KEY``: 1 for each canary with its first history, and 0 for each other (m, 1).
+        - Name of an adversary (vantage): the scores that it computes for each canary (m, f).
+
+        ``world`` and ``size`` are ignored, because each canary has one of the two histories at
+        random.
         """
         tossing, training, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
@@ -507,7 +510,7 @@ class OneRunGame(canary_game.CanaryGame):
         self, draws: RunSampler, setup: GameSetup, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
         """Makes two worlds (first or second history) from the canaries (designed users) of one
-        training; also returns the probability of each history as text.
+        training, and a text with the probability of each history.
 
         ``draws``: runs the training and scores the canaries.
         ``scope``: unit, adjacency, adversary and duration of the bound.
@@ -539,8 +542,8 @@ def _count_canaries(case: GameInputs) -> int:
 
 
 def _shorten_target(case: GameInputs) -> Target:
-    """The target with the rounds that the game trains: all, or at most ``MAX_GAME_ROUNDS`` if the
-    audit is quick.
+    """The target with the number of rounds that the game trains: at most ``MAX_GAME_ROUNDS`` in a
+    quick audit, otherwise all.
     """
     return crowd_game.limit_rounds(case.target, quick=False) if case.is_quick else case.target
 

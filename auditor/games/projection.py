@@ -31,6 +31,7 @@ _MAX_NUMBERS = 1 << 20  # maximum numbers of messages in memory at once
 _MAX_ENTRIES = 16  # maximum number of entries of a release that are features by themselves
 _TINY = 1e-30
 _ROUNDING = 1e-9  # relative difference of squared lengths that counts as equality
+# Users of ``get_received``: the canary, which is the last user, and all other users.
 CANARY_ROWS, OTHER_ROWS = slice(-1, None), slice(None, -1)
 _NO_UPLOADS = Uploads(np.arange(0), {})
 _NO_MESSAGES: Mapping[str, Component] = {}
@@ -46,9 +47,9 @@ class ExpectedMessages:
     ``canary_mean``: mean message of the canary, averaged over the two worlds.
     ``message_sum``: ``canary_mean`` plus the sum of the messages of all other users.
 
-    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. From these
-    two fields, components of reports (randomized coordinates of a gradient) and of bits are left
-    out, because each of their values is random.
+    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. These two
+    fields omit components of reports (randomized coordinates of a gradient) and of bits, whose
+    values are all random.
     """
 
     world_gap: Directions
@@ -160,17 +161,17 @@ def _average_messages(sent: Component) -> Array:
 
 
 def match_direction(name: str, shape: tuple[int, ...], directions: Directions) -> str | None:
-    """Returns the name of the entry of ``directions`` on which a message array is projected, or
-    None.
+    """Returns the name of the entry of ``directions`` on which a message array is projected; None
+    if there is no such entry.
 
     ``name``, ``shape``: name and shape of the array.
     ``directions``: expected difference of the canary's (designed user's) messages between the two
         worlds (neighbouring inputs), by array name.
 
-    The entry of the same name is preferred. If there is no entry of this name and ``shape``, or if
-    it is 0, the first entry of the same ``shape`` that is not 0 is used. Two examples of this case:
-    a model that is broadcast under another name, and a client's second message, which contains the
-    noise of its first message.
+    - Usually the result is ``name``, if its entry has this ``shape`` and is not 0.
+    - Otherwise it is the first entry of the same ``shape`` that is not 0. Two examples of this
+      case: a model that is broadcast under another name, and a client's second message, which
+      contains the noise of its first message.
     """
     own = name if name in directions and directions[name].shape == shape else None
     if own is not None and directions[own].any():
@@ -195,7 +196,8 @@ def project_messages(sent: Component, direction: Array) -> Array:
 def compute_features(
     view: View, expected_by_round: Sequence[ExpectedMessages], canary: int
 ) -> Array:
-    """Computes features of one training, by which a decision rule guesses the canary's history.
+    """Computes features of one training (f,), by which a decision rule guesses the canary's
+    history.
 
     A canary is a designed user with two alternative histories, which give two expected messages.
 
@@ -203,18 +205,17 @@ def compute_features(
     ``expected_by_round``: expected messages at the broadcast of each round of the view.
     ``canary``: index of the canary among the users.
 
-    The view may have several sources of messages, such as the uploads and the messages in the
-    clear. For each source, the residual is the observation minus its expectation. The score of a
-    round is the inner product of the residual and the difference between the canary's two expected
-    messages, divided by the mean square of the residual. This score is a log-likelihood ratio if
-    the residual is Gaussian noise of this variance. The features, a single array (f,), are:
+    In each round, let x be the observed array, m its expectation averaged over the two histories, d
+    the difference between the two expected messages, and s the mean square of x - m. If x - m is
+    Gaussian noise of variance s, then <x, d> / s - <m, d> / s is a log-likelihood ratio. Both terms
+    are summed over rounds, with and without division by their standard deviations (``_combine``).
+    This gives six features per source of messages, such as the uploads, or the messages in the
+    clear. Further features depend on the vantage:
 
-    - the sum of the scores over rounds;
-    - this sum divided by the standard deviation of the sum;
-    - the sum over rounds of each score divided by the standard deviation of the score;
-    - for messages that are not linked to users: the largest score;
-    - for a released model: the leading entries of the row of the first new item, which no user but
-      the canary has rated.
+    - messages linked to users: the slope by which the canary's message follows the length of d;
+    - messages not linked to users: the largest <x, d> / s of a single message;
+    - released model: the first entries of the row of the first new item, which no user but the
+      canary has rated.
     """
     if view.vantage is Vantage.RELEASE:
         (last,) = view.rounds
@@ -250,8 +251,8 @@ def compute_features(
 
 
 def _read_linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
-    """Features, on which a decision rule is based, of the canary's own messages over all rounds
-    (f,). Rounds in which the canary sends nothing add nothing.
+    """Features of the canary's own messages over all rounds (f,). Rounds without a message of the
+    canary add nothing.
 
     ``canary``: index of the canary among the users.
     """
@@ -302,13 +303,14 @@ def _fit_slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def _read_unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
-    """Features, on which a decision rule is based, of messages that are not linked to users (f,):
-    of their sum, and of the largest single score.
+    """Features of messages that are not linked to users (f,): of their sums, and the largest scores
+    of single messages.
 
-    Largest scores are computed per round and, for parties (organisations that take part as one
-    client), also per sender over all rounds. Parties send in the same order in all rounds, but it
-    is not public which party has the canary. Reports (randomized coordinates of a gradient) are
-    parts of messages and have no largest score.
+    - Every message, except reports (randomized coordinates of a gradient): the largest score of
+      each round, summed over rounds.
+    - Messages of parties (organisations that take part as one client): also the largest sum over
+      rounds of one sender's scores. Parties send in the same order in all rounds, but it is not
+      public which party has the canary.
     """
     sums, singles = [], []
     for of_round, expected in zip(view.rounds, known, strict=True):
@@ -378,7 +380,7 @@ def sum_products(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
 def _match_parts(
     seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions
 ) -> Iterator[tuple[Array, Array, Array | None]]:
-    """Yields observed arrays, the direction of each, and its expectation averaged over the two
+    """Yields triples: an observed array, its direction, and its expectation averaged over the two
     worlds (neighbouring inputs), or None.
 
     ``seen``: observed arrays, by name.
@@ -421,15 +423,17 @@ def _compute_ratios(
 
 
 def _combine(rounds: Sequence[tuple[float, float, float]]) -> Array:
-    """Features of all rounds (6,), on which a decision rule is based, from two inner products per
-    round.
+    """Features of all rounds together (6,): three for <x, d>, and the same three for <m, d>.
 
     ``rounds``: for each round, <x, d>, <m, d> and <d, d> of the observation x, its expectation m
-        and the difference d between the messages of two worlds (neighbouring inputs), each over the
-        variance of the noise.
+        and the difference d between the messages of two worlds (neighbouring inputs), each divided
+        by the variance of the noise.
 
-    The features are, each for <x, d> and for <m, d>: the sum over rounds, this sum divided by its
-    standard deviation, and the sum of the values that are each divided by their standard deviation.
+    The three features are:
+
+    - the sum over rounds;
+    - this sum divided by its standard deviation;
+    - the sum over rounds of each value divided by its own standard deviation.
     """
     ratios, scales = np.array(rounds)[:, :2], np.array(rounds)[:, 2]
     units = ratios / np.sqrt(np.maximum(scales, _TINY))[:, None]

@@ -27,15 +27,18 @@ Array = NDArray[np.float64]
 MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
 MAX_LEARNT_MESSAGE_NUMBERS = 1 << 22
+# Description of the adversary's score in the local game, for reports.
 LOCAL_SCORE_TEXT = (
     "each part of a message: its length, its largest entry, and its entries, squares, exact zeros "
     "and sent rows, weighted by how far these differ between the two inputs"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
 SUFFICIENT_WORLD_DISTANCE = 1e3
-_REPORT_COPIES = 16  # factor of the number of messages, if each has only a few entries
+_REPORT_COPIES = 16  # factor of the number of messages, if each is a report of a few entries
 _MAX_NUMBERS = 1 << 18  # maximum numbers of messages in memory at once
-_MIN_Z = 4.5  # standard errors of a significant difference; one of 10^4 exceeds it with P = 1/15
+# Minimum standard errors of a significant difference. By chance, at least one of 10^4 differences
+# exceeds it with probability 1/15.
+_MIN_Z = 4.5
 _ROUNDING = 1e-9  # relative to the largest variance and the largest squared difference
 _TINY = 1e-30
 
@@ -96,8 +99,8 @@ class MessageStats:
         deviations, of exact zeros and of rows that are sent; 0 if their difference is not
         significant.
     ``squared_distance_of_means``: squared distance of the worlds due to their means, in variances
-        within a world. None if noise is added to known means; ``compute_distance`` then
-        computes it.
+        within a world. None if messages are stored before noise is added: ``compute_distance``
+        computes the distance from the stored messages.
     ``squared_other_distance``: squared distance of the worlds due to squared deviations, exact
         zeros and sent rows.
     """
@@ -124,12 +127,12 @@ class MessageStats:
         ``parts``: messages of the first world, and the same number of messages of the second world.
         ``base``: values of the d entries of a message, such as the broadcast model, that are
             subtracted from every message (d,).
-        ``has_noise``: whether messages are read with the noise that is added to them.
+        ``has_noise``: whether messages are read with the noise that is added to them. If false, no
+            noise is drawn, and all statistics are those of messages before noise is added.
 
         Randomness with the same effect in the two worlds, such as added noise, cancels in the
-        difference of a pair. If noise is added to the messages, their means are taken before noise
-        is added. If ``has_noise`` is false, only messages without noise are read, and no noise is
-        drawn.
+        difference of a pair. Means are always those of messages before noise is added, if these are
+        stored.
         """
         moments, step, count = (_Moments(), _Moments()), _choose_step(parts[0]), len(parts[0])
         bodies = [
@@ -188,8 +191,8 @@ class MessageStats:
         """Distance of the messages of the two worlds (neighbouring inputs) in standard deviations
         within a world.
 
-        ``variance``: variance of the noise per entry, which replaces the measured variance; None to
-            keep the measured variance.
+        ``variance``: variance of the noise per entry, to be used in place of ``message_variance``;
+            None to use ``message_variance``.
         """
         means = self.squared_distance_of_means
         if means is None or variance is not None:
@@ -202,8 +205,8 @@ class MessageStats:
     def may_worlds_differ(self) -> bool:
         """Whether messages of the two worlds (neighbouring inputs) may differ.
 
-        Random messages always count as different, because only estimates of their means are
-        compared. If messages are stored before noise is added, the stored messages are compared.
+        If messages are stored before noise is added, the stored messages are compared. Other random
+        messages always count as different, because their means are only estimated.
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
         random = self.squared_distance_of_means is not None and varies
@@ -277,6 +280,7 @@ class MessageStats:
         )
 
 
+# Statistics by name of the message array.
 StatsByArray = Mapping[str, MessageStats]
 
 
@@ -315,8 +319,8 @@ def learn_message_stats(
     *,
     has_noise: bool = True,
 ) -> StatsByArray:
-    """Learns how the messages of two worlds (neighbouring inputs) differ, by name of the message
-    array.
+    """Learns how the messages of two worlds (neighbouring inputs) differ; returns statistics by
+    name of the message array.
 
     ``profiles``: data of the client in the two worlds (two rows).
     ``broadcast``: the broadcast that the client receives, or None.
@@ -340,9 +344,9 @@ def get_directions(stats: StatsByArray, shapes: Mapping[str, tuple[int, ...]]) -
     ``stats``: statistics of each array, by name.
     ``shapes``: shape of each array, by name.
 
-    If the mean of an array is the same in the two worlds, its vector is that of another array of
-    the same shape, if there is one (``match_direction``). This helps if, for example, a client's
-    second message contains the noise of its first message.
+    An array whose mean is the same in the two worlds gets the vector of another array of the same
+    shape, if there is one (``match_direction``). An example is a client's second message, which
+    contains the noise of its first message.
     """
     shaped = {
         name: (each.mean_difference / each.message_variance).reshape(shapes[name])

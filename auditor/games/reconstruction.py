@@ -139,8 +139,8 @@ def _score_sets(game: Trial, guess: NDArray[np.bool_], truth: NDArray[np.bool_])
 
 
 def _score_ratings(game: Trial, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) -> AttackRow:
-    """Makes the row of the share of a user's ratings that are guessed exactly; missing guesses are
-    wrong.
+    """Makes the row of the share of a user's ratings that are guessed exactly. A missing guess
+    counts as wrong.
 
     ``guess``, ``truth``: guessed and true ratings, 0 if there is none (n_users, n_items).
     """
@@ -171,8 +171,7 @@ def _make_row(
     ``values``: value of each user (n_users,), in [``min_value``, 1].
     ``baselines``: values of each baseline, of the same shape and range.
 
-    The gain has an interval of its own, unless the baseline is the same for all users; then the row
-    has no gain.
+    The row has no gain if the best baseline has the same value for all users.
     """
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]

@@ -24,6 +24,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 # Vantages that see uploads, so that no step of the server has to be simulated.
 UPLOAD_VANTAGES = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
+# Description of the adversary's score in the round game, for reports.
 ROUND_SCORE_TEXT = (
     "projections of messages on the mean difference between the canary's messages with the two "
     "inputs, and the sum and maximum of these per array, weighted by logistic regression"
@@ -55,18 +56,18 @@ class RoundSimulator:
     ``n_rounds``: number of rounds of a run.
     ``reducer``: function that computes features from a part of the canary's message; None to use
         the whole message.
-    ``coordinate_scorer_by_array``: scorers by which the coordinates of one message vote for one of
-        the worlds, by array name.
-    ``sum_scorer_by_array``: scorers for the coordinates of the sum of all messages, by array name.
+    ``coordinate_scorer_by_array``: scorers of one message, which add up scores of its coordinates
+        ("votes" for one of the worlds), by array name.
+    ``sum_scorer_by_array``: scorers of the sum of all messages, by array name.
 
     The features depend on what the adversary sees:
 
-    - the server: statistics of the canary's own messages;
-    - behind a shuffler: the sum and the maximum of the projections of all messages on
-      ``world_gap_by_array``;
-    - with secure aggregation: the sum of these projections.
+    - server: statistics of the canary's own messages;
+    - shuffled messages: the sum over all messages of their projections on ``world_gap_by_array``,
+      and the maximum of the projections (except of reports);
+    - sums of messages (secure aggregation): only the sum of the projections.
 
-    The last features of each adversary are the votes of coordinates.
+    The last features of each adversary are scores by the coordinate scorers.
     """
 
     target: Target
@@ -97,9 +98,9 @@ class RoundSimulator:
         (designed user).
 
         ``broadcast``: the server's broadcast of every round, or None.
-        ``vantages``: adversaries (by what they see) for whom numbers are computed.
+        ``vantages``: adversaries (by what they see) for whom features are computed.
         ``n_rounds``: number of rounds of a run.
-        ``reducer``: function that computes the numbers from a part of the canary's message; None to
+        ``reducer``: function that computes features from a part of the canary's message; None to
             use the whole message.
         """
         along: projection.Directions = {}
@@ -128,18 +129,20 @@ class RoundSimulator:
 
     @property
     def n_score_features(self) -> int:
-        """Number of features, the last of a run, that may each serve alone as the adversary's
-        score.
+        """Number of a run's last features that may each serve alone as the adversary's score.
 
-        A feature is a number that the adversary computes from messages. These features are scores
+        Features are numbers that the adversary computes from messages. The last features are scores
         by ``CoordinateScorer``, such as a log-likelihood ratio of the canary's two histories.
         """
         return 0 if self.reducer else N_MESSAGE_SCORES
 
     @property
     def n_messages(self) -> int:
-        """Number of messages per run: of the canary (designed user), and also of all other users
-        unless the only adversary is the server, who sees the canary's own message.
+        """Number of messages per run: one per round for each user, including the canary (designed
+        user).
+
+        If the server is the only adversary, only the canary sends, because the server sees single
+        messages.
         """
         is_single = set(self.vantages) <= {Vantage.SERVER}
         return self.n_rounds * (1 if is_single else 1 + self.canary.other_users.n_users)
@@ -212,9 +215,7 @@ class RoundSimulator:
         return self.target.upload(profiles, received, rng, size).components
 
     def _read_own(self, sent: Mapping[str, Component]) -> projection.Array:
-        """Features (n, f), on which a decision rule is based, of the canary's own n messages
-        ``sent``, which are given by component.
-        """
+        """Features (n, f) of the canary's own n messages ``sent``, which are given by component."""
         stats, shapes = self.message_stats, {name: part.shape for name, part in sent.items()}
         along = reading.get_directions(stats, shapes)
         return np.column_stack(
@@ -222,8 +223,8 @@ class RoundSimulator:
         )
 
     def _vote(self, sent: Mapping[str, Component], size: int) -> projection.Array:
-        """Votes for one of the two worlds (neighbouring inputs), which the coordinates of ``size``
-        messages cast together, shape (``size``, ``N_MESSAGE_SCORES``).
+        """Votes of ``size`` messages for one of the two worlds (neighbouring inputs): scores that
+        are added over arrays, shape (``size``, ``N_MESSAGE_SCORES``).
 
         ``sent``: the messages, by component.
         """
@@ -307,8 +308,8 @@ def _sum_users(part: Component, size: int) -> projection.Array:
 def _combine_votes(votes: projection.Array) -> projection.Array:
     """Combines the votes of unlinked messages (users, runs, v) into votes of runs (runs, v).
 
-    There are v = ``N_MESSAGE_SCORES`` votes, which are scores of a message. The first vote is a
-    ratio, combined as the sum of its maximum and minimum over users. All other votes are added.
+    A message has v = ``N_MESSAGE_SCORES`` votes (scores). The first vote is a ratio: the sum of its
+    maximum and minimum over users is used. All other votes are added over users.
     """
     combined = np.asarray(votes.sum(axis=0))
     if len(votes):

@@ -90,7 +90,7 @@ class SimulatedClient:
         broadcast: Broadcast | None,
         rng: np.random.Generator,
     ) -> Uploads:
-        """Computes the uploads of n users who have the items or ratings ``met`` (n, n_items)."""
+        """Computes uploads of n users; ``met`` has their items, or their ratings, (n, n_items)."""
         if isinstance(met, np.ndarray):
             ratings = sparse.csr_array(met.astype(np.float32))
             ratings.data[:] = rng.choice(self.rating_values, ratings.nnz)
@@ -138,6 +138,7 @@ class SimulatedClient:
         return True
 
 
+# Caveat of a ``ClientRowOrder``; its number is the dependence of messages on histories.
 CAVEAT_TEXT = (
     "Messages of the client's code depend on the invented histories (by {:.1f} standard errors), "
     "but no order of the rows that was tried matches rows to items: a failure proves nothing. Give "
@@ -164,8 +165,8 @@ class ClientRowOrder:
 
         ``view``: the messages and public parameters that the adversary sees.
 
-        The result is empty, which means the order of the items, if the view has no client code, or
-        code of this package, whose order is known.
+        The result is empty (rows are in the order of the items) if the view has no client code, or
+        if the code is part of this package.
         """
         client, public, rng = view.public.device_code, view.public, np.random.default_rng(0)
         sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.is_cleartext]
@@ -282,9 +283,9 @@ def _find_order(
     ``histories``: whether each user has each item (n, n_items).
     ``is_last``: whether this is the last attempt. Only then an arbitrary order is fitted.
 
-    The row indices are None if no order is supported. Rows are compared with histories by their
-    lengths and by their projections on the direction of largest variance. The dependence does not
-    assume an order of the rows.
+    The row indices are None if messages support no order. Rows are compared with histories by their
+    lengths, and by their projections on the direction of largest variance. The dependence is
+    computed without an order of the rows.
     """
     rows = moved.reshape(len(moved), *moved.shape[1:2], -1)
     rows -= rows.mean(axis=0)
@@ -324,8 +325,8 @@ _MAX_USERS = 400  # maximum number of users whose messages are compared with the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedRecording:
-    """A recording (stored uploads of a training), with the inferred row order of its item tables:
-    the item that each row belongs to.
+    """A recording (stored uploads of a training), with the inferred order of the rows in its item
+    tables (the item to which each row belongs).
 
     ``recording``: the recording. Its manifest (description) states the order, if the order could be
         inferred.

@@ -19,6 +19,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, get_origin
 from fedrec_auditor.targets.transcript import Broadcast
 
+# Reason why claims on recorded uploads are not tested by simulation.
 NO_BOUND_TEXT = (
     "recorded uploads are of one training, which bounds no epsilon from below. Audit the client "
     "(auditor run MODULE:OBJECT, or fedrec_auditor.audit_system)."
@@ -68,10 +69,10 @@ def choose_n_users(target: Target, users: int, max_users: int) -> int:
 
     The default is used for systems of this package. For a system of another project:
 
-    - If its claims are made for a number of users, this number, less one for the canary.
-    - Otherwise the smallest number from ``users`` to ``max_users`` with which a whole number of
-      users is close to the system's share of users that send in a round; ``max_users`` if there is
-      none.
+    - If its claims are made for n users: n - 1, because the canary is one of them.
+    - Otherwise the smallest number from ``users`` to ``max_users`` for which a whole number of
+      senders per round is within 2% of the system's share of senders; ``max_users`` if there is no
+      such number.
 
     Raises InputError if the data have fewer users than the claims assume.
     """
@@ -98,15 +99,14 @@ def can_absent_user_send(
     broadcast: Broadcast | None,
     rng: np.random.Generator,
 ) -> bool:
-    """Whether a user without items sends a message that is not neutral: not zero, or, for a model,
-    not equal to the broadcast.
+    """Whether a user without items sends a message that is not neutral. A neutral message is zero
+    or, if clients send models, equal to the broadcast.
 
     ``population``: data with the item catalogue.
     ``scope``: unit, adjacency, and what the adversary sees.
     ``broadcast``: the broadcast that the user receives, or None.
 
-    The result is also false if no claim in ``scope`` hides whether a user takes part: absence is
-    then not tested.
+    The result is false, without a test, if no claim in ``scope`` hides whether a user takes part.
     """
     if not has_presence_claim(target, scope):
         return False
@@ -116,8 +116,8 @@ def can_absent_user_send(
 
 
 def has_presence_claim(target: Target, scope: Scope) -> bool:
-    """Whether a claim in ``scope`` (unit, adjacency, adversary) says that a user's presence is
-    hidden in a crowd of messages.
+    """Whether a claim in ``scope`` (unit, adjacency, adversary) states that messages of other users
+    hide whether a user takes part.
 
     The result is true only for systems of other projects (not built into this package), and for
     adversaries other than the server.

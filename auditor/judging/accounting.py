@@ -24,8 +24,8 @@ from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClai
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-# Settings that no repair may change: the length of the training, and the behaviour of other
-# parties.
+# Settings that no repair may change: the length of the training, and the behaviour of other clients
+# and of the server.
 _FIXED_SETTINGS = frozenset({"rounds", "colluding", "overstated", "dropout"})
 # Largest number of copies of a mechanism for which the exact delta is computed. More copies take
 # minutes.
@@ -58,9 +58,8 @@ def find_upper_bound(
     ``delta``: delta of the bound.
     ``accountants``: accountants to use.
 
-    Returns None if no accountant supports the mechanisms of the system. A bound against a stronger
-    adversary also holds in ``scope``, because the weaker adversary's view is a function of the
-    stronger one's. So the mechanisms against stronger adversaries are tried, too.
+    The mechanisms against stronger adversaries are tried, too, because a bound against a stronger
+    adversary also holds in ``scope``. Returns None if no accountant supports any of the mechanisms.
 
     Raises AuditError if the upper bound is smaller than an independent lower bound, which is
     compared if it can be computed fast.
@@ -110,9 +109,11 @@ def compute_exact_bounds(
     delta of the claim.
 
     ``population``: numbers of users and items for which claims are computed.
-    ``scoped``: a claim; None for all claims of the system. For one claim, the result has the bound
-        in the claim's own scope (unit, adjacency, adversary, duration) or, if there is none, the
-        bounds in scopes that the claim covers.
+    ``scoped``: a claim, or None.
+
+    - Without ``scoped``: the bounds for all claims of the system.
+    - With ``scoped``: the bound in the claim's own scope (unit, adjacency, adversary, duration). If
+      it does not exist, the bounds in scopes that the claim covers.
 
     At delta > 0 a bound exists only if the mechanism has finitely many outputs or a privacy curve.
     """
@@ -155,18 +156,17 @@ def judge_scoped_claim(
     - ``population``: numbers of users and items.
     - ``exact_bounds``: exact lower bounds.
     - ``sampled_bounds``: measured lower bounds.
-    - ``alarm_bounds``: measured lower bounds at the much higher confidence
-      ``ALARM_CONFIDENCE``. If such a bound exceeds the proved upper bound, it overrides all
-      other bounds.
+    - ``alarm_bounds``: measured lower bounds at the much higher confidence ``ALARM_CONFIDENCE``. An
+      alarm bound counts only if it exceeds the proved upper bound, and then replaces all other
+      lower bounds.
     - ``accountants``: accountants that prove the upper bound.
 
     Some lower bounds do not count:
 
-    - A bound at a smaller delta than that of the claim, because it implies nothing at a larger
-      delta.
-    - A measured bound whose scope is covered by an exact bound at no larger delta, if the exact
-      bound is tight or a finite epsilon is proved. The measurement could exceed the exact bound
-      only by chance.
+    - A bound at a smaller delta than that of the claim.
+    - A measured bound in a scope that an exact bound covers at an equal or smaller delta, if the
+      exact bound is tight or a finite epsilon is proved. The measurement could exceed the exact
+      bound only by chance.
     - A bound with assumptions, if there is a bound without assumptions.
     """
     accounted = find_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
@@ -230,11 +230,12 @@ def _find_lower_bound(
     sampled: Sequence[Bound],
     alarms: Sequence[Bound],
 ) -> Bound | None:
-    """Largest lower bound that applies to a claim, or an alarm that refutes the proof of the claim;
-    None if there is no such bound.
+    """Largest lower bound that applies to a claim; None if there is no such bound.
 
     ``accounted``: upper bound that an accountant proves, or None.
     ``alarms``: measured bounds at the confidence at which a measurement contradicts a proof.
+
+    If some of ``alarms`` refute ``accounted``, only these bounds are compared.
     """
 
     def applying(bounds: Sequence[Bound]) -> list[Bound]:
@@ -268,12 +269,13 @@ def drop_refuted_proofs(
     """Judges claims again without the proofs whose assumptions are refuted by a lower bound.
 
     - ``findings``: the judgements, each with its claim, proof and lower bound.
-    - ``find_proof``: function of the name of a system and a lower bound, which returns the proof in
-      the scope (unit, adjacency, adversary, duration) of that bound, or None. It is needed for
-      scopes without a judgement, such as a round about which nothing is claimed.
+    - ``find_proof``: function of the name of a system and a lower bound. Its result is the proof in
+      the scope (unit, adjacency, adversary, duration) of the lower bound, or None. Lower bounds may
+      have scopes without a judgement, for example one round, if claims are about trainings only.
 
     A lower bound above a proved upper bound shows that the assumptions of the proof do not all
-    hold. So every proof of that system with at least these assumptions is dropped, in every scope.
+    hold. Therefore all proofs of the system that make at least these assumptions are dropped, in
+    every scope.
     """
     findings = tuple(findings)
     shown = dict.fromkeys((each.target, each.lower_bound) for each in findings)
@@ -313,12 +315,13 @@ def mark_untested(
     - ``other_reasons``: for each system that only games can test, the reason to state if
       ``skipped`` has none, by name of the system.
 
-    A judgement is unchanged if its claim is refuted or proved, or if it could have been refuted. A
-    claim could not have been refuted in two cases:
+    The field is set if the claim is neither refuted nor proved, in two cases:
 
     - Only games can test the system, and no bound was measured in the scope of the claim.
-    - The claim is on a training, and too few trainings were simulated. The number is enough if, at
-      a true epsilon of twice the claim, about half of all audits would refute the claim.
+    - The claim is on a training, and too few trainings were simulated. The number is enough if
+      about half of all audits would refute the claim at a true epsilon of twice the claim.
+
+    All other judgements are unchanged.
     """
     return tuple(_set_untested(finding, findings, skipped, other_reasons) for finding in findings)
 
@@ -369,8 +372,8 @@ def _find_repair(
 ) -> str:
     """Settings with which the claim of a system is proved, as text; empty if there are none.
 
-    The settings are those by which the catalogue's entries on papers repair the system. The length
-    of the training and the behaviour of other parties are never changed.
+    The tried settings are the repairs in the catalogue of papers' claims, except repairs of
+    ``_FIXED_SETTINGS``.
     """
     from fedrec_auditor.auditor.plan.objects import apply_settings
 

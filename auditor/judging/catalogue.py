@@ -33,21 +33,21 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product, Repeated
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
-# Values of ``PaperEntry.draws``: the adversary sees nothing, or nothing bounds the uploads.
+# Values of ``PaperEntry.draws`` that do not name a mechanism: the adversary sees nothing, or the
+# uploads have no bound.
 NOTHING, ANYTHING = "nothing", "anything"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedCode:
-    """Released code that a catalogue entry (a paper's claim) describes, without a system to run
+    """Released code that a catalogue entry (a paper's claim) describes, but that cannot be run
     here.
 
     - ``name``: name of the code.
-    - ``protection``: name of the mechanism that protects the data; ``NOTHING`` if the adversary
-      sees nothing, ``ANYTHING`` if nothing bounds the uploads, empty if the entry does not state
-      it.
+    - ``protection``: name of the mechanism that protects the data. ``NOTHING`` if the adversary
+      sees nothing; ``ANYTHING`` if the uploads have no bound; empty if the entry does not state it.
     - ``assumes``: assumptions of the entry, as sentences.
-    - ``noise``: the mechanism, or None if ``protection`` does not name one.
+    - ``noise``: the mechanism, or None if ``protection`` does not name a mechanism.
     - ``sizes``: number of rounds, with which bounds are converted to other scopes.
     - ``unproved_reason``: reason why no epsilon can be proved; always "".
 
@@ -97,10 +97,9 @@ class ReleasedCode:
         return self.noise
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event (composition of mechanisms) of the code's only claim.
+        """Returns the accounting event (composition of mechanisms) of the catalogue entry's claim.
 
-        The arguments are ignored. Raises InputError if the claim's catalogue entry declares no
-        mechanism.
+        The arguments are ignored. Raises InputError if the entry does not state a protection.
         """
         if not self.protection:
             asked = (

@@ -33,7 +33,8 @@ from fedrec_auditor.targets.declarations.paper import Paper, ReportedRanking
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Reproduction (repeated measurement) of the numbers that one paper prints.
+    """Reproduction of the numbers that one paper prints: trainings and calculations that measure
+    them again.
 
     ``paper``: the paper, with its systems and printed numbers, as declared in the paper's
         folder.
@@ -55,8 +56,8 @@ class Reproduction:
         return tuple(f"not measured here: {each}" for each in absent)
 
     def list_parts(self) -> Sequence[PaperPart]:
-        """All trainings and calculations of the reproduction, which are independent of each other
-        and can run in different processes.
+        """Lists all trainings and calculations of the reproduction. They are independent of each
+        other, so that they can run in different processes.
         """
         from fedrec_auditor.auditor.reproductions import tables
 
@@ -68,7 +69,7 @@ class Reproduction:
         return made
 
     def summarize(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
-        """Sentences that summarise the measured ``rows``: remarks, rankings of systems, and
+        """Returns sentences that summarise the measured ``rows``: remarks, rankings of systems, and
         comparisons with the numbers in the paper.
         """
         from fedrec_auditor.auditor.reproductions import tables
@@ -97,8 +98,9 @@ def _calculate_epsilons(
     rng: np.random.Generator,
     quick: bool,
 ) -> tuple[ReproducedRow, ...]:
-    """Rows that compare each printed epsilon with an upper and a lower bound for the same number of
-    rounds.
+    """Rows that compare each epsilon in the paper with an upper and a lower bound.
+
+    The arguments ``interactions``, ``rng`` and ``quick`` are ignored.
     """
     return tuple(
         ReproducedRow(
@@ -143,8 +145,8 @@ def _compare(paper: Paper, order: ReportedRanking, rows: Sequence[ReproducedRow]
 
 
 def _compare_epsilons(rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Yields a sentence on how many printed epsilons exceed the proved upper bounds; nothing if no
-    epsilon is printed.
+    """Yields a sentence that counts the printed epsilons above the upper bounds that are proved;
+    nothing if no finite epsilon is printed.
     """
     cells = [row for row in rows if row.printed is not None and "leaks at least" in row.beside]
     if cells:
@@ -166,11 +168,11 @@ def reproduce_papers(
     ``reproductions.json`` to ``out``.
 
     - ``names``: short names of the papers.
-    - ``out``: folder of the results. It also stores finished parts (trainings and calculations),
-      which are not repeated for the same code and data.
+    - ``out``: folder of the results. It also stores the results of finished parts (trainings and
+      calculations), which are not run again for the same code and data.
     - ``data``: path of each data set, by name.
-    - ``only``: run only the parts whose name contains one of these texts; empty for all parts.
-      ``reproductions.md`` states the number of parts that are left out.
+    - ``only``: texts; only parts whose name contains at least one of them are run. Empty for all
+      parts. ``reproductions.md`` states the number of parts that are left out.
     - ``quick``: whether to run shorter trainings and fewer draws.
     - ``jobs``: number of processes.
     - ``observe``: function that receives the progress.

@@ -37,7 +37,8 @@ from fedrec_auditor.targets.systems.base import Model, Target, UtilityTest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperPart:
-    """One training or calculation of a reproduction, whose result is rows of a table.
+    """One part of a reproduction of a paper's numbers: a training or calculation, whose result is
+    rows of a table.
 
     - ``name``: unique name within a reproduction, under which the finished result is stored.
     - ``data_set``: name of the data set, or an empty string if none is needed.
@@ -52,6 +53,7 @@ class PaperPart:
     ]
 
 
+# Confidence of all intervals in reproductions.
 INTERVAL_CONFIDENCE = 0.95
 
 
@@ -93,17 +95,16 @@ def train_and_test(
     """Trains a system, and measures its utility by the metrics that the paper prints, one row per
     metric.
 
-    - ``trained``: declaration of the training: data, settings and table of the paper.
+    - ``trained``: declaration of the training: its data, its settings, and the table of the paper.
     - ``system``: name of the system in this project.
     - ``method``: name of the system in the paper.
     - ``printed``: values in the paper, by metric.
-    - ``interactions``: data to train on; never None (the type is shared with calculations that need
-      no data).
+    - ``interactions``: data to train on; must not be None.
     - ``rng``: source of randomness.
     - ``quick``: whether to train for a tenth of the rounds.
 
-    If the paper prints none of the measured metrics, the result has MSE, and the ranking metrics,
-    such as HR@K, at the largest K.
+    If the paper prints none of the measured metrics, the result has a row for MSE, if measured, and
+    rows for the ranking metrics, such as HR@K, at the largest K.
     """
     assert interactions is not None
     target: Target = FAMILIES["targets"].load_class(system)(**trained.settings)
@@ -156,10 +157,11 @@ def _sample_items(interactions: Interactions, items: int, rng: np.random.Generat
 
 # Tables of attribute inference: each attacker sees the whole change of the model, as it was sent.
 #
-# The adversary has the knowledge that the paper assumes: the change of all parameters by the
-# senders of one round, and the attribute of a share zeta of them, but no other attribute. The round
-# is the last one of the training whose hits are reported.
+# The adversary has the knowledge that the paper assumes: the change of all parameters by each
+# sender of one round, and the attribute to infer for a share zeta of the senders, but no other
+# attribute. The round is the last one of the training whose Hit@K is reported.
 
+# Averages of F1 over classes that a result states.
 F1_AVERAGES = (MACRO_F1, "micro F1", "weighted F1")
 _DRAWS, _QUICK_DRAWS = 10, 3
 
@@ -174,7 +176,7 @@ class TableScore:
     - ``attack``: name of the corresponding attack of this project.
     - ``known_user_share``: fraction (zeta in the paper) of users whose attribute the adversary
       knows.
-    - ``printed_f1``: F1 in the paper, or None if it is only drawn in a figure.
+    - ``printed_f1``: F1 in the paper; None if the paper shows it only in a figure.
     """
 
     table_name: str
@@ -195,8 +197,8 @@ class AttackedSystem:
     - ``settings``: settings of the training.
     - ``upload_scores``: F1 scores of attacks on the whole upload.
     - ``hit_cutoff``: K of the utility metric Hit@K in the paper.
-    - ``place_and_hit_rate``: name of the paper's table or figure with Hit@K, and the value in the
-      table; the value is None for a figure.
+    - ``place_and_hit_rate``: name of the paper's table or figure with Hit@K, and the value of
+      Hit@K, which is None for a figure.
     - ``component_scores``: F1 scores of attacks on each component of the upload by itself.
     - ``note``: sentences for the row of Hit@K in the result.
     """
@@ -212,8 +214,8 @@ class AttackedSystem:
     note: str = ""
 
     def make_part(self) -> PaperPart:
-        """Returns the training of the system and all attacks on it as one ``PaperPart``, an
-        independent piece of work.
+        """Makes one part of the reproduction, which consists of the training of the system and all
+        attacks on it.
         """
         name, measure = f"{self.system_in_paper} {self.data_set}", partial(_run_attacks, self)
         return PaperPart(name=name, data_set=self.data_set, compute_rows=measure)
@@ -233,8 +235,8 @@ def iter_attack_parts(paper: Paper) -> Iterator[PaperPart]:
 def _make_system(
     paper: Paper, attacks: AttackTables, trained: AttackRows, row: str, data: str
 ) -> AttackedSystem:
-    """Collects what a paper prints on attacks for the system of one table ``row`` and the data set
-    ``data``.
+    """Collects the results that a paper prints on attacks, for the system in the table row ``row``
+    and the data set ``data``.
 
     - ``attacks``: declaration of the attacks of the paper.
     - ``trained``: declaration of the training that is attacked.
@@ -282,10 +284,10 @@ def _make_score(
 
 
 def compare_with_paper(rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Yields sentences with two comparisons: measured F1 scores of attacks with printed scores, and
-    printed scores with those of guessing.
+    """Yields sentences that compare printed F1 scores of attacks (those in the paper) with measured
+    scores and with guessing.
 
-    Printed scores are those in the paper. Guessing means the most frequent class for everybody.
+    Guessing means the most frequent class for everybody.
     """
     cells = [row for row in rows if row.printed is not None and "zeta" in row.what]
     if not cells:
@@ -295,8 +297,8 @@ def compare_with_paper(rows: Sequence[ReproducedRow]) -> Iterator[str]:
 
 
 def _compare_scores(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Yields sentences on one data set: how far measured F1 scores are from printed ones, and how
-    many printed ones exceed guessing.
+    """Yields two kinds of sentences on one data set: the mean difference of measured and printed F1
+    scores, and the number of printed scores above guessing.
 
     Guessing means the most frequent class for everybody.
     """
@@ -364,7 +366,8 @@ def _measure_hits(
     """Row of Hit@K of the trained ``model`` on the first of ``splits``, with further values of
     Hit@K beside it.
 
-    The further values are those on the other split, and those of a ranking by popularity.
+    The further values are for random scores, for the other split, and, on every split, for a
+    ranking by popularity.
     """
     popular = Model(arrays={"met": count_item_users(splits["random"].training_data)})
     first, *others = splits
@@ -410,8 +413,8 @@ def _make_popularity(train_and_test: UtilityTest) -> Target:
 
 
 class _KnownUsers:
-    """Random draws of users whose attribute the adversary knows, equal for all attackers and
-    components of the upload.
+    """Random draws of the users whose attribute the adversary knows. All attackers, and all
+    components of the upload, use the same draws.
     """
 
     def __init__(

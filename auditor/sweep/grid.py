@@ -39,10 +39,12 @@ from fedrec_auditor.reports.say.metrics import ERROR_METRICS, has_protocol_breac
 
 # Name of the axis that multiplies the noise of every system with a noise setting.
 PRIVACY_AXIS = "privacy"
+# Default values of the axis ``PRIVACY_AXIS``.
 NOISE_FACTORS = ("0.0625", "0.25", "1", "4", "16")
 # Maximum number of trainings in a sweep, with all seeds and noiseless counterparts.
 MAX_SWEEP_TRAININGS = 10_000
 _UNPROTECTED: Mapping[str, SettingValue] = {"protection": {"name": "unprotected"}}
+# Settings of a system, by name.
 Settings = dict[str, Any]
 
 
@@ -99,7 +101,7 @@ class Variant:
 
     ``target``: name of the system.
     ``settings``: its settings.
-    ``varied_settings``: the varied settings among them, values by name, as on the command line.
+    ``varied_settings``: values of the varied settings as texts, by their names on the command line.
     ``noiseless_index``: index of the noiseless counterpart (the system with its noise set to zero)
         in the list of all variants; None if there is none.
     """
@@ -113,8 +115,8 @@ class Variant:
     def all_settings(self) -> Settings:
         """The settings by dotted name, such as "protection.epsilon".
 
-        If the settings contain ``learns`` with the value true, the result also has the settings
-        that ``add_tuned_settings`` adds so that the system's training converges.
+        If the setting ``learns`` is true, the result also has the settings with which the training
+        converges (``add_tuned_settings``).
         """
         return dict(walk_leaves(add_tuned_settings(self.target, self.settings)))
 
@@ -126,7 +128,7 @@ class Variant:
     def make_plan(self, base: Plan, seed: int) -> Plan:
         """Makes the plan of an audit of one training of this variant, with this ``seed``.
 
-        ``base``: the plan of the whole sweep, whose other fields are kept.
+        ``base``: the plan of the whole sweep; all fields that are not set here are copied from it.
         """
         settings = {self.target: self.settings} if self.settings else {}
         change = {"targets": (self.target,), "settings": settings, "seed": seed}
@@ -146,11 +148,12 @@ def make_variants(plan: Plan, axes: Sequence[Axis], n_seeds: int = 1) -> tuple[V
     """Returns each system of ``plan`` with all combinations of values of the varied settings
     (``axes``), followed by their noiseless counterparts.
 
-    A counterpart that is among the combinations already is not repeated.
+    A counterpart that is one of the combinations is not repeated.
 
-    ``n_seeds``: number of trainings of each variant; the number of all trainings is limited.
+    ``n_seeds``: number of trainings of each variant.
 
-    Raises InputError for a setting that no system has, a wrong value, or too many trainings.
+    Raises InputError for a setting that no system has, a wrong value, or more than
+    ``MAX_SWEEP_TRAININGS`` trainings.
     """
     grid: list[Variant] = []
     axes_of = {target: select_axes(target, axes, plan) for target in plan.targets}
@@ -226,8 +229,11 @@ def _add_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
 
 
 def _make_twin(variant: Variant, plan: Plan) -> Variant | None:
-    """Noiseless counterpart of a variant, or None: the system without noise, or another system with
-    the settings that both have.
+    """Noiseless counterpart of a variant; None if there is none.
+
+    The counterpart is the same system with its noise set to zero. If this is not possible, it is
+    the system that ``unprotected_name`` names, with the settings that both systems have, or the
+    same system without its protection.
     """
     target = variant.target
     made = make_target(target, plan.model_copy(update={"settings": {target: variant.settings}}))
@@ -303,8 +309,8 @@ def _has_axis(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool
 
 
 def _find_setting(target: str, axis: Axis) -> str:
-    """Dotted name of the setting that an axis varies, with aliases resolved. Raises InputError if
-    no such setting exists.
+    """Full dotted name (not an alias) of the setting that an axis varies. Raises InputError if the
+    system has no such setting.
     """
     if axis.setting == PRIVACY_AXIS:
         return PRIVACY_AXIS
@@ -346,11 +352,11 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
         yield make(kind="attack", **_get_interval(attack), baseline=attack.baseline)
         if attack.gain_over_baseline is not None:
             yield make(kind="gain", **_get_interval(attack.gain_over_baseline), baseline=0.0)
-    # If several findings have the same scope, the smallest claim, the smallest upper bound and the
-    # largest lower bound count.
+    # For several findings in the same scope, the rows have the smallest claim, the smallest upper
+    # bound and the largest lower bound.
     epsilons: dict[tuple[QuantityKind, str], tuple[float, str]] = {}
     for finding in record.findings:
-        # The bound of a game, with fewer rounds and users, is not a bound for the data.
+        # A game has fewer rounds and users than the data, so that its bound has a view of its own.
         world = " / ".join(filter(None, (f"{finding.scope}", finding.game)))
         view = world + (f"{SCOPE_DELTA_SEPARATOR}{finding.delta:g}" if finding.delta else "")
         claim, proof, leak = finding.claim, finding.accounted, finding.lower_bound
@@ -401,8 +407,9 @@ def combine_rows(
     ``n_trainings``: number of trainings of each variant in the plan.
     ``confidence``: confidence of the intervals.
 
-    Metrics are averaged. The combined lower bound on epsilon is the lower median, with 0 for a
-    training without a lower bound. The combined claim or upper bound is the largest.
+    - Metrics: their mean.
+    - Lower bounds on epsilon: their lower median, with 0 for a training without a lower bound.
+    - Claims and upper bounds: their maximum.
     """
     from fedrec_auditor.auditor.run.trainings import lower_median
 
@@ -472,8 +479,8 @@ def make_ratio_rows(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterat
     ``grid``: all variants (systems with settings), each with the index of its noiseless
         counterpart.
 
-    A training is left out if its variant has no counterpart, or if the counterpart was not trained
-    with this seed. For errors, such as MSE, the ratio is inverted, so that a larger ratio is always
+    A training is left out if its variant has no noiseless counterpart that was trained with the
+    same seed. For errors, such as MSE, the ratio is inverted, so that a larger ratio is always
     better.
     """
     groups = _group_rows([row for row in rows if row.kind == "utility"])

@@ -57,19 +57,19 @@ def sweep(
 
     Parameters
     ----------
-    targets : names of systems. By default, those that ``audit`` would audit.
+    targets : names of systems. The default is the same as in ``audit``.
     settings : texts such as "epsilon=1,2,4", for every system that has this setting, or
         "fmf-ldp.reports=1,2" for one system. "privacy=0.25,1,4" multiplies the noise of every
         system with a noise setting.
     seeds : number of trainings of each combination.
     out : directory for sweep.json, tables and the page. It also stores finished tasks, which are
         not repeated if the sweep is run again with more values. None to write no files.
-    jobs, memory, progress : as for ``audit``: number of processes, limit of memory, and display of
-        progress.
+    jobs, memory, progress : number of processes, limit of memory, and display of progress, as in
+        ``audit``.
     fields : further fields of a ``Plan``, such as data, seed, quick, attacks and games.
 
-    The noiseless counterpart of each system, if it has one, is trained too, such as lcf-ub for
-    dplcf-sp. Raises InputError for wrong arguments or data.
+    Noiseless counterparts of the systems, such as lcf-ub for dplcf-sp, are trained, too. Raises
+    InputError for wrong arguments or data.
 
     >>> found = sweep("dplcf-sp", ["epsilon=1,4"], seeds=2, data="synthetic", attacks=(), jobs=1)
     >>> [(each.target, each.swept) for each in found.variants]
@@ -137,11 +137,11 @@ def run_sweep(
 
 
 def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -> None:
-    """Raises InputError if ``out`` has the report of an audit, a sweep of another plan, or a larger
-    sweep.
+    """Raises InputError if ``out`` has the report of an audit, a sweep of another plan, or a sweep
+    that the new sweep does not include.
 
-    A sweep is larger if it has variants that ``grid`` lacks, or more than ``seeds`` trainings of
-    each.
+    A sweep is not included if it has variants that ``grid`` lacks, or trainings with seeds beyond
+    the first ``seeds`` ones.
     """
     if (out / store.RECORD_FILE).exists():
         raise InputError(
@@ -173,8 +173,8 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
 
 
 def _get_fixed_fields(plan: dict[str, object]) -> dict[str, object]:
-    """The fields of a plan (all but systems and settings) that must stay equal when a sweep is
-    continued.
+    """Fields of a plan that must stay equal when a sweep is continued: all but systems and
+    settings.
     """
     grows = ("targets", "settings")
     return {key: value for key, value in store.to_json(plan).items() if key not in grows}

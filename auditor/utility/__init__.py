@@ -24,8 +24,8 @@ _PROTOCOLS: dict[HoldOut, Callable[[Interactions, np.random.Generator], HeldOutD
 def hold_out(
     evaluation: UtilityTest, interactions: Interactions, rng: np.random.Generator
 ) -> HeldOutData:
-    """Splits ``interactions`` into training data and held-out data, as the ``evaluation`` protocol
-    of a system defines.
+    """Splits ``interactions`` into training data and held-out data, by the protocol
+    ``evaluation`` of a system.
 
     ``rng`` draws the held-out data. Raises InputError if there are too few interactions.
     """

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.datasets.base import Interactions
 
+# Names of the baselines in reports: for rankings, and for predicted ratings.
 POPULARITY, MEANS = "popularity", "user and item means"
 _PASSES = 5
 
@@ -27,9 +28,11 @@ def predict_ratings(
     """Predicts the ratings of n pairs of a user and an item, (n,): the overall mean plus damped
     deviations of item and user.
 
-    ``users`` and ``items`` are the user indices and item indices of the pairs, (n,). The means are
-    fitted to ``train``. Five passes alternate between fitting the items to the residuals of the
-    users and fitting the users to the residuals of the items.
+    ``train``: training data, to which the deviations are fitted.
+    ``users``, ``items``: user index and item index of each pair, (n,).
+
+    Five passes alternate between fitting the deviations of items, with those of users fixed, and
+    fitting the deviations of users, with those of items fixed.
     """
     table = train.ratings
     owners = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
@@ -46,12 +49,12 @@ def predict_ratings(
 def _shrink_means(
     rest: NDArray[np.float64], groups: NDArray[np.integer], size: int
 ) -> NDArray[np.float64]:
-    """Damped mean of each group, (size,): the mean times n / (n + k), where k is the variance
-    within over the variance between groups.
+    """Damped mean of each group, (size,): the mean times n / (n + k).
 
-    n is the number of values of the group. Both variances come from the analysis of variance with
-    random effects (method of moments), so that there is no parameter to tune. All means are 0 if
-    the groups do not differ detectably.
+    n is the number of values of the group, and k is the variance within groups divided by the
+    variance between groups. Both variances come from the analysis of variance with random effects
+    (method of moments), so that there is no parameter to tune. All means are 0 if the groups do not
+    differ detectably.
     """
     counts = np.bincount(groups, minlength=size)
     sums = np.bincount(groups, weights=rest, minlength=size)

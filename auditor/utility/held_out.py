@@ -31,8 +31,10 @@ _NUMBERS = 1 << 23  # scores at once
 class HeldOutData:
     """Data that are split for an evaluation of utility: training data, and held-out data.
 
-    ``training_data``: the training data. Each subclass adds the held-out data of its protocol.
-        Without a subclass all data are training data, and utility is not measured.
+    ``training_data``: the training data.
+
+    Subclasses add the held-out data of their protocols. This base class has no held-out data, so
+    that utility is not measured.
     """
 
     training_data: Interactions
@@ -55,7 +57,7 @@ def draw_tested_users(
     """Draws at most ``MAX_TESTED_USERS`` of ``users`` (indices) at random, and returns them in the
     order of ``users``, with a sentence about the draw.
 
-    The sentence is "" if all users are kept.
+    If there are no more than ``MAX_TESTED_USERS``, all users and "" are returned.
     """
     if len(users) <= MAX_TESTED_USERS:
         return users, ""
@@ -64,8 +66,9 @@ def draw_tested_users(
 
 
 def iter_user_blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
-    """Yields ``users`` (user indices) in consecutive blocks, for which the scores of all items take
-    at most 64 MiB.
+    """Yields ``users`` (user indices) in consecutive blocks.
+
+    The scores of all items for the users of a block take at most 64 MiB, unless it has one user.
     """
     step = max(1, _NUMBERS // max(1, n_items))
     for start in range(0, len(users), step):
@@ -121,7 +124,7 @@ def make_utility_row(
     - ``baseline_values``: values of the baseline on the same test data, (n,).
     - ``baseline``: name of the baseline.
     - ``random_value``: value of the metric for random scores.
-    - ``owners``: index of each value's user, from 0, (n,). If it is None, each value belongs to a
+    - ``owners``: index of each value's user, from 0, (n,); None if each value belongs to a
       different user.
     - ``max_value``: upper limit of the interval. The lower limit is 0.
     - ``note``: sentences on choices of this audit, which are added to the paper's conditions; each
@@ -159,7 +162,7 @@ def _estimate_mean(
     """Mean of the values, and half the width of its normal interval at ``confidence`` (infinite for
     a single user).
 
-    ``owners`` has the index of each value's user, or is None if each value has its own user.
+    ``owners``: index of each value's user; None if each value belongs to a different user.
     """
     mean = float(values.mean())
     sums = values - mean if owners is None else np.bincount(owners, weights=values - mean)
@@ -182,12 +185,12 @@ def iter_ranking_rows(
 ) -> Iterator[UtilityRow]:
     """Yields two rows of the report, HR@K and NDCG@K, per cutoff K of the system.
 
-    Each row also has the values for item popularity and for random scores.
+    Each row also has the values for item popularity and for random scores. The rivals of a tested
+    item are the items with which it is ranked.
 
-    - ``rival_counts``: for each of n tested items, the number of rivals (items with which it is
-      ranked) to which the system gives a higher score (first row) and an equal score (second row),
-      (2, n).
-    - ``popularity_counts``: these numbers for scores by popularity, (2, n).
+    - ``rival_counts``: numbers of rivals with a higher score by the system (first row), and with an
+      equal score (second row), for each of n tested items, (2, n).
+    - ``popularity_counts``: numbers of rivals with higher and with equal popularity, (2, n).
     - ``n_rivals``: number of rivals of each tested item, (n,).
     - ``average_per_user``: function that maps values of tested items, (n,), to one value per user.
     - ``note``: sentence for each row.
@@ -215,11 +218,11 @@ def compute_hr_dcg(
     """Computes, for n ranked items, the probability of one of the first ``cutoff`` places (first
     row) and the expected gain (second row), (2, n).
 
-    ``n_above``: number of items with a higher score, (n,).
-    ``n_tied``: number of other items with an equal score, (n,).
+    ``n_above``: for each ranked item, the number of items with a higher score, (n,).
+    ``n_tied``: for each ranked item, the number of other items with an equal score, (n,).
 
-    The gain is 1/log2(1 + place) if the place is at most ``cutoff``, otherwise 0. Items with equal
-    scores have a random order, over which the expectation is computed.
+    The gain is 1/log2(1 + place) if the place (from 1) is at most ``cutoff``, otherwise 0.
+    Probability and expectation are over the random order of items with equal scores.
     """
     places = np.arange(cutoff)
     reached = (places >= n_above[:, None]) & (places <= (n_above + n_tied)[:, None])

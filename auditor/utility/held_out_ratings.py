@@ -1,9 +1,10 @@
 """Evaluation on held-out ratings: the mean squared error of predicting a tenth of all ratings.
 
 A tenth of the ratings is held out at random, the system is trained on the remaining ratings, and
-its scores serve as predicted ratings. The reported error of random scores is that of predicting the
-mean training rating for every pair. The baseline predicts from damped means of users and items of
-the training data.
+its scores serve as predicted ratings. There are two comparisons:
+
+- Baseline: predictions from damped means of users and items of the training data.
+- Error "of random scores" in reports: every prediction is the mean training rating.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, NoScoresError, Target
 
+# Share of the ratings that is held out.
 HELD_OUT_SHARE = 0.1
+# Name of the protocol in reports.
 PROTOCOL = "held-out ratings"
 
 

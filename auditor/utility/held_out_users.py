@@ -3,10 +3,14 @@
 A fifth of the users is held out with all interactions, and the system is trained on the remaining
 users. Then each held-out user's interactions are split in half. The device fine-tunes on one half
 (within ``score``), and each interaction of the other half is ranked among all items without an
-interaction of the user. HR@K is the fraction of a user's tested interactions among the first K
-items, and NDCG@K is their mean gain 1/log2(1 + rank). Both metrics are averaged over users. Tied
-items are ranked by expectation, so that an uninformative model scores like a random one. As a
-baseline, popularity among the training users ranks the same items.
+interaction of the user.
+
+- HR@K: fraction of a user's tested interactions among the first K items, averaged over users.
+- NDCG@K: mean over these interactions of the gain 1/log2(1 + rank), 0 for a rank above K, averaged
+  over users.
+- Ties: metrics are expectations over a random order of items with equal scores, so that an
+  uninformative model scores like a random one.
+- Baseline: the same items are ranked by popularity among the training users.
 
 Source: Wang et al. 2021 (PrivRec), section 3.3, equations 10 and 11. Equation 11 has neither a mean
 over tested interactions nor a normalization. With one relevant item per list, the normalization is
@@ -27,7 +31,9 @@ from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
+# Name of the protocol in reports.
 PROTOCOL = "held-out users"
+# Share of the users that is held out.
 HELD_OUT_SHARE = 0.2
 _CHUNK = 64
 
@@ -38,8 +44,7 @@ class HeldOutUsers(held_out.HeldOutData):
 
     - ``tuning_data``: interactions on which the device of a held-out user fine-tunes the model,
       with one row per held-out user.
-    - ``test_data``: the other interactions of these users, for the test, in the same order of
-      users.
+    - ``test_data``: interactions of these users that are tested, with the same rows.
     """
 
     tuning_data: Interactions
@@ -88,10 +93,10 @@ class HeldOutUsers(held_out.HeldOutData):
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUsers:
     """Splits the users: a random fifth is held out, and the other users are for training.
 
-    Half of the interactions of each held-out user, drawn at random, are for the test, and half for
-    fine-tuning the model on the user's device. If their number is odd, the larger half is for
-    fine-tuning, so a user with a single interaction is not tested. Raises InputError unless there
-    are users to train on and users to test.
+    Half of the interactions of each held-out user, drawn at random and rounded down, are for the
+    test. The other half is for fine-tuning the model on the user's device. A user with a single
+    interaction is not tested. Raises InputError unless there are users to train on and users to
+    test.
     """
     users = rng.permutation(interactions.n_users)
     count = max(1, round(HELD_OUT_SHARE * interactions.n_users))

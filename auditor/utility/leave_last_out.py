@@ -1,11 +1,13 @@
 """Leave-last-out evaluation: HR@K and NDCG@K of one held-out interaction per user.
 
-One interaction of every user is held out: the latest interaction, a random one if several have the
-latest time, or a random one of all if there are no timestamps. The system is trained on the
-remaining interactions. The held-out item is ranked among the items without an interaction of the
-user: all of them, or a sample of 99. Tied items are ranked by expectation, so that an uninformative
-model scores like a random one. As a baseline, popularity, counted in the training data, ranks the
-same items.
+- Held-out item: that of the user's latest interaction. If several interactions have the latest
+  time, or if there are no timestamps, one of them is drawn at random. Users with one interaction
+  are not tested.
+- Training: on all other interactions.
+- Ranking: among all items without an interaction of the user, and among a sample of 99 of these.
+- Ties: metrics are expectations over a random order of items with equal scores, so that an
+  uninformative model scores like a random one.
+- Baseline: the same items are ranked by popularity in the training data.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
+# Number of sampled items among which the held-out item is ranked.
 N_SAMPLED_NEGATIVES = 99
+# Names of the two rankings in reports.
 SAMPLED_ITEMS, ALL_ITEMS = "99 sampled negatives", "all items"
+# Notes of a row if held-out items are drawn at random: for all users, or for users with ties.
 NO_TIMES_NOTE = "This audit holds out a random item per user, because the data have no times."
 TIES_NOTE = "This audit holds out one of several items of the latest time, at random, for {} users."
 
@@ -34,8 +39,8 @@ class HeldOutItems(held_out.HeldOutData):
 
     - ``items``: index of the held-out item of each user, (n_users,); -1 for users without a
       held-out item.
-    - ``n_tied_users``: number of users with several items at their latest time, of which the
-      held-out item was drawn at random.
+    - ``n_tied_users``: number of users with several items at their latest time. Their held-out item
+      was drawn at random from these items.
     """
 
     items: NDArray[np.int64]
@@ -89,9 +94,10 @@ def _count_rivals(
     """Counts of items with a higher score than each user's ``item``, and with an equal score, (2,
     2, n).
 
-    The first axis is the set of compared items (the ``few`` sampled ones, then all items without an
-    interaction). The second axis is higher, then equal. ``known`` is true for items with an
-    interaction.
+    - First axis: the compared items are the sampled items ``few``, then all items without an
+      interaction.
+    - Second axis: items with a higher score, then with an equal score.
+    - ``known``: true for items with an interaction, (n, n_items).
     """
     truth = np.take_along_axis(scores, item[:, None], axis=1)
     others = np.where(known, -np.inf, scores)
@@ -101,13 +107,13 @@ def _count_rivals(
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutItems:
     """Holds out the latest interaction of every user with at least two interactions, and keeps all
-    others for training.
+    other interactions for training.
 
-    ``rng`` draws one of several interactions at the latest time, or of all interactions of the user
-    if there are no timestamps. Raises InputError if no user has two interactions.
+    If a user has several latest interactions, one of them is drawn at random. Without timestamps,
+    one of all interactions is drawn. Raises InputError if no user has two interactions.
     """
-    # Item indices often follow popularity, so that choosing by their order would make the item
-    # easier or harder to guess.
+    # Item indices often follow popularity, so that a choice by item index would make the held-out
+    # item easier or harder to guess.
     ratings = interactions.ratings
     counts = np.diff(ratings.indptr)
     chosen = counts >= 2
