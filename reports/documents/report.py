@@ -222,7 +222,7 @@ def build_claim_sections(
             part = DocSection(
                 say.join_texts(_describe_scope(finding), say.describe_game(finding), by="; "),
                 (*guess, facts, *_build_witness(finding, page=page)),
-                verdict_label=say.label_verdict(finding),
+                verdict_label=f"Verdict “{say.label_verdict(finding).partition(' ')[2]}”",
                 colour_verdict=finding.verdict,
                 is_folded=finding is not worst,
                 html_id=html_id,
@@ -462,7 +462,7 @@ def build_report_document(
         blocks += [_tabulate_systems(record, summaries), known]
     if record.skipped:
         why = _merge_notes(summaries, lambda glance: list_skip_reasons(glance.section.skipped))
-        blocks.append(DocSection("Attacks that no adversary or only some could run", (why,)))
+        blocks.append(DocSection("Attacks that not every adversary could run", (why,)))
     blocks.append(DocSection("Provenance", (Paragraph(", ".join(made)),)))
     return move_repeats_to_notes(DocSection("Privacy audit", tuple(blocks)))
 

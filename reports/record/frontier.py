@@ -191,7 +191,7 @@ class SweepPoint:
 class BaselineUtility:
     """Utility of a simple recommender, with which the utility of a system is compared.
 
-    name: name of the recommender, such as popularity.
+    name: phrase with the method, such as "recommending popular items".
     low, high: smallest and largest value of this utility. The two are equal, unless the utility was
         divided by those of several systems without noise, which differ.
     """
@@ -283,7 +283,7 @@ def describe_missing_utility(swept: SweepContents) -> str:
     """Returns a sentence that names the systems without measured utility; "" if there are none."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
-    return f"Utility not measured: {', '.join(dict.fromkeys(names))}." if names else ""
+    return f"Utility was not measured for {', '.join(dict.fromkeys(names))}." if names else ""
 
 
 def _make_frontier(
@@ -378,7 +378,7 @@ def _list_levels(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[Ba
             parts = [pair[::-1] if less else pair for pair in pairs]
             values = [over / under for over, under in parts if under > 0.0]
         if values:
-            yield BaselineUtility(name, min(values), max(values))
+            yield BaselineUtility(say.PHRASES["recommender"][name], min(values), max(values))
 
 
 def select_headline_utility(rows: Sequence[NumberRow]) -> NumberRow:

@@ -352,8 +352,8 @@ def describe_guesses_by_bounds(finding: Finding) -> str:
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
         right = describe_guess_rate("up to", compute_guess_probability(proof.epsilon, proof.delta))
-        assumed = describe_assumptions(proof)
-        texts.append(f"By proof, an adversary can guess a bit right {join_texts(right, assumed)}.")
+        right = join_texts(right, describe_assumptions(proof))
+        texts.append(f"By proof, an adversary can guess a bit correctly {right}.")
     if finding.lower_bound is not None:
         texts.append(describe_shown_guess(finding.lower_bound))
     return " ".join(texts)

@@ -155,7 +155,7 @@ def describe_user_spread(row: AttackRow) -> str:
     at |= {"low": format_short(low.value), "least": format_short(lowest), "ends": format_ci(high)}
     most, sure = format_short(100 - highest), to_percent(row.confidence)
     at |= {"most": most, "sure": sure, "success": success, "attack": attack}
-    spread = say.fill_text("note", "spread", **at).replace("at least 1 ", "the maximum of 1 ")
+    spread = say.fill_text("note", "spread", **at).replace("at least 1 ", "1 ")
     if users.sure is not None:
         spread += f" The {success} is at least 0.9 for {_to_text(users.sure.value)} of the users."
     chance = " With few tested items per user, some differences are due to chance."

@@ -194,10 +194,10 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         console.print(table)
         levels = system.baseline_utilities
         notes = (
-            f"{system.axis_label}: {system.utility_protocol}",
-            *(f"{level.name}: {frontier.format_baseline_utility(level)}" for level in levels),
-            f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
-            f"epsilon: {system.epsilon_scope}" if system.epsilon_scope else "",
+            f"Test protocol of {system.axis_label}: {system.utility_protocol}",
+            *(f"utility of {x.name}: {frontier.format_baseline_utility(x)}" for x in levels),
+            f"gain: “{system.attack}” minus a guess" if system.attack else "no attack ran",
+            f"scope of epsilon: {system.epsilon_scope}" if system.epsilon_scope else "",
         )
         console.print(Text(say.make_printable(say.join_texts(*notes, by="; ") + ".")))
     errors = (f"error: {error}" for error in swept.errors)
