@@ -156,8 +156,8 @@ class UserMembership:
         profiles, included = background.profiles, background.is_in_training
         if profiles is None or included is None or len(background.reference_views) < 2:
             raise InputError(
-                "Expected profiles, is_included and at least 2 reference_views in background, got "
-                f"an absent field or {len(background.reference_views)} views. Give all three."
+                "Expected background with profiles, is_in_training and 2 reference_views or more, "
+                f"got {len(background.reference_views)} views, or None for a field. Give all three."
             )
         features = _measure_features(view, profiles)
         known = np.stack([_measure_features(each, profiles) for each in background.reference_views])
