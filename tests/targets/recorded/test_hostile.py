@@ -201,7 +201,7 @@ def test_invalid_lists_are_refused(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"rows": [1, 2]}, "rows: expected 5 numbers"),
+        ({"rows": [1, 2]}, "rows other than 5 numbers"),
         ({"rows": [[1], [2], [3], [4], [5, 6]]}, "lists of one length"),
         ({"rows": [1, 2, 3, 4, -5]}, "rows"),
         ({"version": 2}, "version=2: Input"),
@@ -209,7 +209,7 @@ def test_invalid_lists_are_refused(
         ({"algorithm": "../ours"}, "letters, digits"),
         ({"algorithm": "a" * 101}, "at most 100 letters, digits"),
         ({"n_items": 0}, "n_items=0"),
-        ({"items": [1, 2]}, "items: expected 5 (n_items), got 2"),
+        ({"items": [1, 2]}, "2 items instead of n_items=5"),
         ({"items": [1, 1, 2, 3, 4]}, "twice"),
         ({"route": "post"}, "route='post'"),
         ({"channel": {"name": "os.system", "p": 1}}, "bit-flip, report"),
