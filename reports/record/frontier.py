@@ -256,8 +256,8 @@ def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
     A system has up to two frontiers: one for the settings whose utility can be divided by that of
     the system without noise, and one for the other settings whose utility was measured. A frontier
     compares its settings by one metric of utility, by the attack with the largest gain over
-    guessing, and by the epsilons in one scope. This is the first scope with a claim; without claims
-    the first with an upper bound, or else with a lower bound.
+    guessing, and by the epsilons in one scope. The scope is the first with a claim. Without claims,
+    it is the first with an upper bound, and without upper bounds, the first with a lower bound.
     """
     over_twin = {row.variant for row in swept.relative}
     twins = {swept.variants[index].twin for index in over_twin}
@@ -345,7 +345,7 @@ def _make_frontier(
 
 
 def _is_user_level(view: str) -> bool:
-    """Whether the scope in the text ``view`` is a whole user over a training, for the server."""
+    """Whether the text ``view`` is a scope of a whole user, over the training, for the server."""
     parts = view.partition(SCOPE_DELTA_SEPARATOR)[0].split(" / ")
     return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
@@ -364,10 +364,9 @@ def _make_label(variant: VariantRow, unprotected: bool, several: bool) -> str:
 
 
 def _list_levels(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[BaselineUtility]:
-    """Yields the utility of simple recommenders: popularity and random, or two kinds of means."""
-    # The means are those of users and items, and of all ratings. If ``relative``, ``rows`` are
-    # those of the systems without noise, and each level is divided by their utility, so that larger
-    # is better.
+    """Yields the utility of two simple recommenders, named by phrases of words.toml."""
+    # If ``relative``, ``rows`` are those of the systems without noise, and each level is divided by
+    # their utility, so that larger is better.
     less = rows[0].metric in ERROR_METRICS
     names = ("two means", "mean of all ratings") if less else ("popularity", "random")
     reached = [row.baseline for row in rows], [row.random for row in rows]
@@ -382,7 +381,7 @@ def _list_levels(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[Ba
 
 
 def select_headline_utility(rows: Sequence[NumberRow]) -> NumberRow:
-    """Selects the utility that a report names first: the first metric and protocol, last cutoff.
+    """Selects the utility that a report names first: first metric and protocol, last cutoff.
 
     The cutoff is the k of a metric such as HR@k.
     """

@@ -230,9 +230,10 @@ def widen_limits(
 
 
 def select_headline_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
-    """Selects the utility row that reports state: the first metric, last cutoff; None without rows.
+    """Selects the utility row that reports state; None without rows.
 
-    The cutoff is the k of HR@k. Results that the paper also prints have precedence.
+    This is the row with the first metric and its last cutoff (the k of HR@k). Results that the
+    paper also prints have precedence.
     """
     printed = [row for row in rows if row.paper_value is not None] or list(rows)
     if not printed:
