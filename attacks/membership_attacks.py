@@ -66,7 +66,7 @@ class InteractionMembership:
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := assign_pseudonyms(view):
             if background.known_items is None:
-                raise InputError("Expected background.known_items, got None. Give items of users.")
+                raise InputError("Expected background.known_items, got None. Give known items.")
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = compute_posterior(evidence)
             by_message = compute_sender_probs(chance, background.known_items[users])

@@ -28,7 +28,7 @@ _LETTERS, _LABEL = 22, 50
 _MIN_POWER, _MAX_POWER = -2, 3
 # Maximum number of decades for which each power of ten has a label.
 _MAX_DECADES = 3
-# Errors above this multiple of the largest level are drawn at the end of the axis.
+# Errors above this multiple of the largest baseline error are drawn at the end of the axis.
 _MAX_ERROR_RATIO = 2.0
 _PRIVACY = "privacy"
 

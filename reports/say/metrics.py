@@ -1,5 +1,7 @@
 """The wording of results of attacks, and of utility (the quality of recommendations).
 
+Sentences on utility follow these rules:
+
 - A utility result is shown to be better than guessing if its whole interval is better, corrected
   for the number of the system's results.
 - A system is useless if, after a whole training, no result is better than guessing, not even its

@@ -526,7 +526,7 @@ class MessageFile:
             pieces = StoredPart(pieces.values[order], ids, pieces.row_counts)
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
             where = f"{name!r} in each message"
-            raise self.make_error(f"distinct row indices >= 0 of {where}", got="equal or < 0")
+            raise self.make_error(f"distinct row indices >= 0 of {where}", got="repeated or < 0")
         return pieces
 
     @cached_property
