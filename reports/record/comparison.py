@@ -483,7 +483,7 @@ def _compare_attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterat
     for leak in find_leaks(record, gate.leak_margin):
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
-            words = f"{leak.clause}; the baseline does not have this figure."
+            words = f"{leak.clause}; the baseline does not have this result."
             yield Change(Trend.WORSE, ChangedQuantity.ATTACK, row.target, words, None, row.value)
         elif old is not None and widen_ci_low(row, count) > widen_ci_high(old, count):
             yield _make_change(row, old, Trend.WORSE if same else Trend.NEUTRAL)
