@@ -52,16 +52,16 @@ class NumberRow(Row):
     """A result of one variant (a system with its settings) of a sweep, such as an epsilon.
 
     variant: index of the variant in ``SweepContents.variants``.
-    kind: kind of the result: "utility"; "ahead" (utility minus that of a baseline); "attack"
-        (success of an attack); "gain" (this success minus that of guessing); "claimed", "proved"
-        (upper bound) or "shown" (lower bound) for an epsilon.
+    kind: kind of the result: "utility"; "ahead" (utility minus the baseline's utility); "attack"
+        (success of an attack); "gain" (success of an attack minus success of guessing); "claimed",
+        "proved" (upper bound) or "shown" (lower bound) for an epsilon.
     metric: name of the metric; for an attack with the attack's name.
     view: conditions of the result, by its kind: for an attack the adversary's view, for an epsilon
         its scope and delta, and for utility the test protocol.
     value: value of the result.
     ci_low, ci_high: ends of the value's confidence interval; None for an epsilon.
-    baseline: value of the same metric without the system: for an attack that of guessing, and for
-        utility that of popularity, or of user and item means; None if there is none.
+    baseline: value of the metric for a simple method: for an attack a guess, and for utility
+        popularity, or user and item means; None if there is none.
     random: for utility, value of the same metric for a random ranking, or for the mean of all
         ratings as prediction; else None.
     basis: for an epsilon its method, confidence, number of samples and assumptions; else empty.
@@ -124,8 +124,8 @@ class SweepContents(Row):
     variants: the systems with their settings.
     rows: results of each training.
     overall: the same results over all trainings of a variant.
-    relative: utility of each variant over all trainings, relative to (divided by) that of the same
-        system without noise.
+    relative: utility of each variant over all trainings, divided by the utility of the same system
+        without noise.
     notes: sentences on parts that were left out.
     errors: sentences on trainings that failed.
     """
@@ -150,11 +150,11 @@ class SweepPoint:
     """One system with one combination of settings, as a point in the drawing of a sweep.
 
     name: label with the settings.
-    utility: utility; divided by that of the system without noise, if that was trained.
-    gain: success of the attack minus that of guessing; None if it was not measured.
+    utility: utility; divided by the utility of the system without noise, if that was trained.
+    gain: success of the attack minus success of guessing; None if it was not measured.
     epsilon_by_kind: epsilons in the scope of the drawing, by the names "claimed", "proved" (upper
         bound) and "shown" (lower bound).
-    user_epsilons: epsilons for a whole user over the training, by the same names.
+    user_epsilons: epsilons for a whole user over the training, by these three names.
     is_noiseless: whether the noise of the system is set to zero.
     """
 
@@ -169,8 +169,8 @@ class SweepPoint:
         """Returns an epsilon of the system as text, such as "2.3" or "not known".
 
         kind: "claimed", "proved" (upper bound) or "shown" (lower bound).
-        whole: whether to take the epsilon for a whole user over the training, instead of that in
-            the scope of the drawing.
+        whole: whether to take the epsilon for a whole user over the training; otherwise the epsilon
+            in the scope of the drawing is taken.
         """
         epsilons = self.user_epsilons if whole else self.epsilon_by_kind
         epsilon = epsilons.get(kind)
@@ -192,8 +192,8 @@ class BaselineUtility:
     """Utility of a simple recommender, with which the utility of a system is compared.
 
     name: phrase with the method, such as "recommending popular items".
-    low, high: smallest and largest value of this utility. The two are equal, unless the utility was
-        divided by those of several systems without noise, which differ.
+    low, high: smallest and largest value of this utility. They differ only if the utility was
+        divided by the utilities of several systems without noise.
     """
 
     name: str

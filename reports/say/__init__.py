@@ -265,8 +265,8 @@ def format_duration(seconds: float) -> str:
 def describe_game(finding: Finding) -> str:
     """Describes the game in which a claim was judged, and the delta if it is not the claim's.
 
-    A game is an experiment that draws outputs for two inputs. The text is "" if no game was used
-    and the delta is that of the claim.
+    A game is an experiment that draws outputs for two inputs. The text is "" if there is neither a
+    game nor another delta.
     """
     other = "" if finding.delta == finding.claim.delta else f"at {format_delta(finding.delta)}"
     return join_texts(finding.game and f"simulated in the {finding.game}", other, by="; ")
@@ -531,8 +531,8 @@ def format_probability(measured: Bound, value: float) -> str:
 def label_event_probability(measured: Bound) -> str:
     """Labels the probabilities of a bound's distinguishing event, such as "Probability".
 
-    The label is "Measured share" for probabilities that are estimated from draws, "Density" for
-    densities, and else "Probability".
+    The label is "Probability" for calculated probabilities, "Density" for calculated densities, and
+    "Measured share" for estimates from draws.
     """
     witness = measured.witness
     if measured.samples is not None or witness is None:

@@ -91,8 +91,8 @@ class BoundsInScope:
 class Exposure:
     """Exposure of one system to one adversary: bounds of epsilon by scope.
 
-    main_bounds: bounds in the widest scope, followed by those in the scope with the largest lower
-        bound if this bound is larger than that of the widest scope.
+    main_bounds: bounds in the widest scope. If another scope has a larger lower bound, the bounds
+        in the scope with the largest one follow.
     other_bounds: bounds in all other scopes, the widest first.
     cell_tone: colour of the table cell.
     """

@@ -59,7 +59,7 @@ def has_protocol_breach(row: AttackRow) -> bool:
 def describe_baseline(row: UtilityRow) -> str:
     """Describes the utility of a row's baseline (a simple recommender); "none" without one.
 
-    The text also has the interval of the system's utility minus that of the baseline.
+    The text also has the interval of the difference (utility of the system minus the baseline's).
     """
     if row.baseline is None:
         return "none"
@@ -94,7 +94,7 @@ def format_value(row: AttackRow | UtilityRow | FurtherFigure) -> str:
 
 
 def describe_result(row: AttackRow) -> str:
-    """Describes an attack's result, and that of guessing without the uploads, in a clause."""
+    """Describes an attack's result, and the result of a guess without uploads, in a clause."""
     gained = describe_success(row, row.value)
     if row.baseline is None:
         return gained
@@ -289,7 +289,7 @@ def format_trained_rounds(section: Section) -> str:
 
 
 def describe_utility_shortfall(section: Section) -> str:
-    """Names what a system's utility does not beat: guessing, its baseline, or both.
+    """Describes the first of guessing and the baseline that a system's utility does not beat.
 
     The text is "" if the utility beats both.
     """

@@ -56,8 +56,8 @@ class Summary:
     section: all rows of the audit's record on the system.
     html_id: address (HTML id) of the system's section in the report.
     n_results: number of the system's attack results (values of metrics) that have a baseline.
-    leaks: results with at least the advantage over the baseline that counts as a leak
-        (``Gate.leak_margin``), the most harmful first.
+    leaks: results whose advantage over the baseline is at least ``Gate.leak_margin``, the most
+        harmful first.
     small_leaks: results that beat the baseline with a smaller advantage.
     max_advantage_text: clause on the largest gain over guessing that the confidence intervals of
         the attack results allow.
@@ -188,7 +188,7 @@ class Summary:
 
     @property
     def utility_shortfall(self) -> str:
-        """Text that names what the system's utility does not beat: guessing, baseline, or both.
+        """Text on the first of guessing and the baseline that the system's utility does not beat.
 
         The text is empty if the utility beats both.
         """
