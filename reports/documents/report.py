@@ -142,8 +142,8 @@ def build_system_document(
 
     record: record of the audit.
     glance: summary of the system's results.
-    anchor: HTML ids of the system and its findings; None if the document is not for the HTML page,
-        so that drawings and the most revealing inputs of findings are left out.
+    anchor: HTML ids of the system and its findings. None if the document is not for the HTML page;
+        drawings and the most revealing inputs of findings are then left out.
     alone: whether the document stands alone. Otherwise it omits the parts that a report has once
         for all systems: assumptions of the attacks, counts per attack, attacks that did not run.
     """
@@ -326,7 +326,7 @@ def _order_leaks(leaking: Sequence[Leak]) -> list[Leak]:
 def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
     """Returns pairs (names of attacks, their assumption in a sentence).
 
-    Only attacks that beat guessing are included.
+    Only attacks with a leak (an advantage over guessing above the margin) are included.
     """
     rows = [leak.row for leak in _order_leaks(glance.leaks)]
     return merge_equal_texts(
