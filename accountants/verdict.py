@@ -635,13 +635,13 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
         accounted.side is Side.UPPER and accounted.scope.covers(scope)
     ):
         raise InputError(
-            f"Expected the argument accounted to be an upper bound that covers [{scope}], got the "
-            f"{accounted.side} bound for [{accounted.scope}]. Account the event in [{scope}]."
+            f"Expected accounted to be an upper bound that covers [{scope}], got a bound with side "
+            f"{accounted.side} for [{accounted.scope}]. Give an upper bound for [{scope}]."
         )
     if measured is not None and not (measured.side is Side.LOWER and scope.covers(measured.scope)):
         raise InputError(
-            f"Expected the argument measured to be a lower bound for [{scope}], or a scope that it "
-            f"covers, got the {measured.side} bound for [{measured.scope}]. Measure in [{scope}]."
+            f"Expected measured to be a lower bound for [{scope}] or a scope that it covers, got a "
+            f"bound with side {measured.side} for [{measured.scope}]. Give such a lower bound."
         )
 
 

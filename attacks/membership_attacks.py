@@ -26,10 +26,10 @@ class InteractionMembership:
 
     The score of each candidate (user, item) pair is the log-odds of the interaction, given the
     messages: the sum of the messages' log-likelihood ratio, which a reader (``attacks/readers``)
-    computes, and the log-odds of the item's popularity. If popularity is not public, it is
-    estimated from all uploads. If the background has log-odds of the pairs (``prior_log_odds``),
-    they replace the log-odds of popularity. The user's activity is omitted: it depends on the
-    user's number of items, which is irrelevant for a sample with as many members as non-members.
+    computes, and the log-odds of the item's popularity. Popularity is known without the uploads, or
+    else estimated from all uploads. If the log-odds of the pairs are known (``prior``), they
+    replace the log-odds of popularity. The user's activity is omitted: it depends on the user's
+    number of items, which is irrelevant for a sample with as many members as non-members.
 
     If messages are shuffled, so that their senders are unknown, some items of each user must be
     known (``known_items``). The probability of a pair is then its mean over messages, weighted by
@@ -66,7 +66,7 @@ class InteractionMembership:
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := assign_pseudonyms(view):
             if background.known_items is None:
-                raise InputError("Expected background.known_items, got None. Give items of users.")
+                raise InputError("Expected background.known_items, got None. Give known items.")
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = compute_posterior(evidence)
             by_message = compute_sender_probs(chance, background.known_items[users])
@@ -100,21 +100,21 @@ class UserMembership:
 
     There are two kinds of features, both computed in ``profile_fit``:
 
-    - fit: how well the models fit the profile;
-    - contribution: how much the profile contributes to a sum of messages, by least squares, if
-      anyone can compute the devices' messages.
+    - how well the models fit the profile;
+    - how much the profile contributes to a sum of messages, by least squares, if anyone can compute
+      the devices' messages. If all profiles are known, no reference training is needed for this.
 
-    For FCF on MovieLens 100K, with 20 rounds, 4 trainings and another client as the adversary, the
-    AUC is .789 by fit and 1.0000 by contribution. With 500 of 943 profiles known, it is .79 by fit
-    and .89 by contribution (``benchmarks/user_membership.py``).
+    The AUC for FCF on MovieLens 100K, with 20 rounds, 4 trainings and another client as the
+    adversary, is .789 with the first kind and 1.0000 with the second kind. With 500 of 943 profiles
+    known, it is .79 and .89 (``benchmarks/user_membership.py``).
 
     Reference trainings show the features of a profile without the user, and how the user's presence
-    shifts them: the online attack of Carlini et al. 2022. There are few reference trainings, so the
-    shift and the covariance are pooled over profiles with a similar number of ratings; the paper
-    pools only the covariance. The scores of one training are divided by their mean absolute
-    deviation, so that scores of several trainings are comparable. RMIA (Zarifzadeh et al. 2024),
-    which ranks a profile within a population, has an AUC that differs by at most .002. It is not
-    used, because a rank hides a gap between members and non-members.
+    shifts them: the online attack of Carlini et al. 2022. The shift and the covariance are pooled
+    over profiles with a similar number of ratings, because references are few; the paper pools only
+    the covariance. Scores of a training are in units of their mean absolute deviation, so that
+    scores of several trainings are comparable. An alternative is RMIA (Zarifzadeh et al. 2024),
+    which ranks a profile within a population. Its AUC differs from this attack's by at most .002,
+    but a rank hides a gap between members and non-members.
 
     family: family of the attack, which is the kind of secret that it infers
     needs_known: whether the attack needs users of known class; always False
@@ -156,8 +156,8 @@ class UserMembership:
         profiles, included = background.profiles, background.is_in_training
         if profiles is None or included is None or len(background.reference_views) < 2:
             raise InputError(
-                "Expected profiles, is_in_training and 2 or more reference_views in background, got "
-                f"an absent field or {len(background.reference_views)} views. Give all three."
+                "Expected background with profiles, is_in_training and 2 reference_views or more, "
+                f"got {len(background.reference_views)} views, or None for a field. Give all three."
             )
         features = _measure_features(view, profiles)
         known = np.stack([_measure_features(each, profiles) for each in background.reference_views])

@@ -111,10 +111,10 @@ class SideTables:
         if self.users is not None:
             interactions = self._join_users(interactions, self.users, read)
         if strange := sorted(self.bins.keys() - read):
-            there = f"The columns are: {', '.join(sorted(read))[:300]}." if read else ""
+            there = f"Name one of: {', '.join(sorted(read))[:300]}." if read else ""
             raise InputError(
-                f"Expected bins for columns of the files of users and items, got {strange[0]!r}. "
-                f"{there or 'Give a file with this column.'}"
+                f"Expected each key of bins to be a column of the file of users or items, got "
+                f"{strange[0]!r}. {there or 'Give a file with this column.'}"
             )
         if absent := [key for key in self.attributes or () if key not in interactions.attributes]:
             raise InputError(

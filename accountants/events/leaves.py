@@ -292,8 +292,8 @@ def list_supported_leaves(
         allowed = SAMPLING_ADJACENCIES.get(type(leaf))
         if allowed is not None and scope.adjacency not in allowed:
             raise InputError(
-                f"Expected {allowed[0]} adjacency for {type(leaf).__name__}, got a scope of "
-                f"{scope.adjacency} adjacency. Use a sampling event of that adjacency."
+                f"Expected {allowed[0]} adjacency, for which {type(leaf).__name__} is defined, got "
+                f"{scope.adjacency}. Use {allowed[0]} adjacency, or another sampling event."
             )
     if any(isinstance(leaf, NonPrivateDpEvent) for leaf, _ in all_leaves):
         return None

@@ -58,8 +58,8 @@ class MixturePart:
         scaled = self.step >= 0.0 and (self.sd == 0.0 or (normal and 1e-150 < self.sd < 1e150))
         if not (np.isfinite(numbers).all() and self.weight > 0.0 and wide and scaled and vanishes):
             raise InputError(
-                "Expected a density piece of positive weight with low < high, and infinite ends "
-                f"only where it decays, got {self}. Cut it, or correct its rate."
+                "Expected weight > 0, low < high, step >= 0, sd = 0 or in (1e-150, 1e150), and "
+                f"infinite ends only where the density decays, got {self}. Correct the field."
             )
 
 
@@ -321,8 +321,8 @@ def align_mixtures(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict
                 terms.append(ExpTerm.from_part(part))
             elif not _continues_a_piece(piece, mixture.pieces):
                 raise InputError(
-                    f"Expected density pieces wider than {EQUALITY_TOLERANCE} of the support, "
-                    f"got {piece}. Replace it by a point of the same weight."
+                    f"Expected density pieces wider than rounding ({EQUALITY_TOLERANCE} of their "
+                    f"ends), got {piece}. Replace this piece by a point (atom) of its weight."
                 )
         points: dict[float, float] = {}
         for value, mass in mixture.atoms.items():

@@ -117,8 +117,8 @@ class ProbabilityTable:
         """
         if (ratios := self._count_ratios()) > 2:
             raise InputError(
-                f"Expected at most 2 probability ratios among outputs if n_copies={self.n_copies}, "
-                f"got {ratios} different ones. Set n_copies=1, or call compute_bound instead."
+                f"Expected at most 2 probability ratios of outputs if n_copies={self.n_copies}, "
+                f"got {ratios} ratios. Set n_copies=1, or call compute_bound for a lower bound."
             )
         together, all_tried = self._list_joint_outputs()
         if not all_tried:

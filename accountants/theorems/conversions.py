@@ -136,7 +136,7 @@ ConversionRule = CompositionRule | GroupPrivacyRule
 
 def _check_count(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InputError(f"Expected n_mechanisms or group_size >= 1, got {count!r}. Give a count.")
+        raise InputError(f"Expected n_mechanisms or group_size >= 1, got {count!r}. Raise it.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def command(
         shown = "--by-attack" if target is None else repr(target)
         if gate != DEFAULT_GATE or baseline or figures or tables or (target and by_attack):
             raise InputError(
-                f"Expected {shown} without options for reports, such as --figures, got some. "
+                f"Expected {shown} without options for reports, such as --figures, got one. "
                 f"Leave out the options or {shown}."
             )
         if target is None:

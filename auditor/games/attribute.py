@@ -403,7 +403,7 @@ def _rate_users(game: Trial, guesses: Guesses, question: _Question) -> UsersRow:
     right = np.count_nonzero(is_unknown & (guesses.class_guesses == guesses.true_classes), axis=0)
     count = np.count_nonzero(is_unknown, axis=0)
     share = np.divide(right, count, out=np.full(len(count), np.nan), where=count > 0)
-    return summarize_users(game, question.subjects, share, "share of right guesses about one user")
+    return summarize_users(game, question.subjects, share, "share of right guesses per user")
 
 
 def _score_non_learner(game: Trial, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:

@@ -70,9 +70,9 @@ class MatchedTruth:
             example = str(names[unknown[0]])[:40]
             route = manifest.route or recording.max_vantage
             if len(unknown) == len(names) or route is not Vantage.SERVER:
-                hint = "Give a truth with all senders, or --senders sender,user for pseudonyms."
+                hint = "Give true data of all senders, or name their users by --senders."
                 raise InputError(
-                    f"Expected a user of the truth for each sender, got no user for "
+                    f"Expected true data of a user for each sender, got no user for "
                     f"{len(unknown):,} of {len(names):,} senders, such as {example!r}. {hint}"
                 )
             notes += (
@@ -180,8 +180,8 @@ def _reindex_items(
     column = find_indices(items, ids)
     if (column < 0).all():
         raise InputError(
-            f"Expected items of the recording, such as {ids[0]!s:.40}, in the truth, got other "
-            f"items, such as {items[0]!s:.40}. State the items' identifiers in the manifest."
+            f"Expected true data with the recording's items, such as {ids[0]!s:.40}, got others, "
+            f"such as {items[0]!s:.40}. State the items' identifiers in the manifest."
         )
     table = interactions.ratings
     is_recorded = column[table.indices] >= 0

@@ -95,7 +95,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
             for rate, one in curve.tpr.items()
             if rate != fpr
         },
-        "users": summarize_users(game, np.unique(users), by_user, "AUC for the items of one user"),
+        "users": summarize_users(game, np.unique(users), by_user, "AUC per user"),
         "note": auc_row.note + "".join(unresolved),
     }
     return auc_row.model_copy(update=update), tpr_row

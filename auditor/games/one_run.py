@@ -459,8 +459,8 @@ class OneRunGame(canary_game.CanaryGame):
         target, interactions = case.target, case.interactions
         if target.n_required_items is not None:
             raise InputError(
-                "Expected a system for any number of items, because canaries have new items, got a "
-                f"model of {target.n_required_items} items. Give a function that makes the model."
+                "Expected a model for any number of items, because canaries have new items, got "
+                f"one of {target.n_required_items} items. Give a function that makes a model."
             )
         trained, count = _shorten_target(case), _count_canaries(case)
         crowd = canary.count_population(interactions)

@@ -58,7 +58,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     if guess.items is not None:
         f1, exact = _score_sets(game, guess.items, truth)
         success = metrics.compute_set_f1(guess.items, truth)
-        by_user = summarize_users(game, guess.users, success, "F1 score for the items of one user")
+        by_user = summarize_users(game, guess.users, success, "F1 score per user")
         rows += [f1.model_copy(update={"users": by_user}), exact]
     if guess.is_proved is not None and guess.items is not None:
         rows.append(_score_proof(game, guess.is_proved, guess.items != truth))

@@ -166,7 +166,7 @@ def _make_exit_error(code: int | None) -> InputError:
     if code is not None and code < 0:
         lack = ", perhaps for lack of memory" * (code == -signal.SIGKILL)
         ended = f"was ended by {signal.Signals(-code).name}{lack}"
-    return InputError(f"Expected an answer, but the process {ended}. Correct the callable.")
+    return InputError(f"Expected a result, but the process {ended}. Correct the callable.")
 
 
 def _run_with_watchdog(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
@@ -185,7 +185,7 @@ def _run_with_watchdog(seconds: float, work: Callable[[], tuple[int, str]]) -> t
 
 def _make_timeout_error(seconds: float) -> InputError:
     return InputError(
-        f"Expected an answer within {seconds:g} s, got none. Correct the callable, give --seconds, "
+        f"Expected a result within {seconds:g} s, got none. Correct the callable, give --seconds, "
         "lower --samples or raise --timeout."
     )
 

@@ -467,8 +467,8 @@ class AccountRequest:
         clipped = self.unit == Unit.INTERACTION and not self.is_local
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
-                "Expected interactions_per_user only with noise on sums and unit=interaction, got "
-                f"unit={self.unit}, local={self.is_local}. Omit it, or clip each interaction."
+                "Expected interactions_per_user only if noise is added to sums over users and unit="
+                f"interaction, got unit={self.unit}, noise on reports={self.is_local}. Omit it."
             )
         if self.rate is not None and self.users is not None:
             drawn = self.rate * self.users

@@ -387,7 +387,7 @@ class CallGate(ABC):
         while type(root.base) is np.ndarray:
             root = root.base
         if type(root.base) not in (type(None), bytes, TracedArray):
-            self.refuse(f"the code uses an array in the memory of {_describe(root.base)}")
+            self.refuse(f"the code uses an array that shares memory with {_describe(root.base)}")
 
     def refuse_too_long(self, length: int) -> None:
         """Raises NotTraced if a container or array of ``length`` entries is too large (over 2^22).

@@ -66,7 +66,7 @@ class Symbol:
             confined = {}
             for source, cell in cells.items():
                 if source in self.path.used_up:
-                    raise NotTraced("the code reuses a draw after adding it or seeding. Draw anew")
+                    raise NotTraced("the code reuses a draw that is in a sum or a seed. Draw anew")
                 kept = source.intersect_cells(cell, limits[source]) if source in limits else cell
                 if not kept:
                     break

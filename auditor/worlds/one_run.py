@@ -390,7 +390,7 @@ def make_one_run_worlds(
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
         raise InputError(
-            "Expected a one-run estimator (auto, guesses, trade-off), got a many-run one. Omit it."
+            "Expected estimator auto, guesses or trade-off for one training, got another. Omit it."
         )
 
     return Worlds(names=names, scope=scope, draw=draw, statistic_name="score", run_canaries=coins)

@@ -288,10 +288,10 @@ def format_stated_number(figure: StatedNumber, exactly: NumberFormat = say.forma
 
 
 def format_correct_number(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
-    """Formats the value computed here for a paper's number, with "at most" or "at least" if it is a
-    bound.
+    """Formats the correct value of a paper's number, as computed here.
 
-    ``exactly`` is the function that formats a number that is not a bound.
+    A bound gets the words "at most" or "at least". ``exactly`` is the function that formats a
+    number that is not a bound.
     """
     if figure.side is None:
         return exactly(figure.right)
@@ -456,7 +456,7 @@ def build_table_section(tables: EpsilonTables) -> DocSection:
 
 
 def describe_label_counts(rows: Sequence[CatalogueRow]) -> str:
-    """Counts the entries per label (such as "refuted"), grouped by basis; returns a text.
+    """Counts the entries per label (such as "false"), grouped by basis; returns a text.
 
     The basis is printed, computed or derived. Entries on one statement count as one. Statements
     that are not about privacy are counted separately.

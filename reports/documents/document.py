@@ -187,13 +187,13 @@ def make_table(
 
 
 _SENTENCE_END = r"(?<=[.!?]) +(?=[A-Z'])"
-# Pairs of patterns: the first splits a text into pieces, the second matches those worth a note, to
-# which the third entry begins the reference.
+# A pattern that splits a text into pieces, a pattern of the pieces that may become notes, and the
+# beginning of the reference that replaces such a piece.
 _UNITS = (
     (re.compile(rf"({_SENTENCE_END})"), re.compile(r"(\S+ ){9,}\S+\."), "See note"),
     (re.compile(r"(\([^()]* \d{4}\))"), re.compile(r"\(.*\)"), "(note"),
 )
-_MIN_REPEATS = 3
+_MIN_REPEATS = 3  # occurrences from which a piece becomes a note
 
 
 def drop_repeated_sentences(notes: Sequence[str]) -> tuple[str, ...]:

@@ -142,8 +142,8 @@ def build_system_document(
 
     record: record of the audit.
     glance: summary of the system's results.
-    anchor: HTML ids of the system and its findings; None if the document is not for the HTML page,
-        so that drawings and the most revealing inputs of findings are left out.
+    anchor: HTML ids of the system and its findings. None if the document is not for the HTML page;
+        drawings and the most revealing inputs of findings are then left out.
     alone: whether the document stands alone. Otherwise it omits the parts that a report has once
         for all systems: assumptions of the attacks, counts per attack, attacks that did not run.
     """
@@ -222,7 +222,7 @@ def build_claim_sections(
             part = DocSection(
                 say.join_texts(_describe_scope(finding), say.describe_game(finding), by="; "),
                 (*guess, facts, *_build_witness(finding, page=page)),
-                verdict_label=say.label_verdict(finding),
+                verdict_label=f"Verdict “{say.label_verdict(finding).partition(' ')[2]}”",
                 colour_verdict=finding.verdict,
                 is_folded=finding is not worst,
                 html_id=html_id,
@@ -326,7 +326,7 @@ def _order_leaks(leaking: Sequence[Leak]) -> list[Leak]:
 def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
     """Returns pairs (names of attacks, their assumption in a sentence).
 
-    Only attacks that beat guessing are included.
+    Only attacks with a leak (an advantage over guessing above the margin) are included.
     """
     rows = [leak.row for leak in _order_leaks(glance.leaks)]
     return merge_equal_texts(
@@ -462,7 +462,7 @@ def build_report_document(
         blocks += [_tabulate_systems(record, summaries), known]
     if record.skipped:
         why = _merge_notes(summaries, lambda glance: list_skip_reasons(glance.section.skipped))
-        blocks.append(DocSection("Attacks that no adversary or only some could run", (why,)))
+        blocks.append(DocSection("Attacks that not every adversary could run", (why,)))
     blocks.append(DocSection("Provenance", (Paragraph(", ".join(made)),)))
     return move_repeats_to_notes(DocSection("Privacy audit", tuple(blocks)))
 

@@ -28,7 +28,7 @@ _LETTERS, _LABEL = 22, 50
 _MIN_POWER, _MAX_POWER = -2, 3
 # Maximum number of decades for which each power of ten has a label.
 _MAX_DECADES = 3
-# Errors above this multiple of the largest level are drawn at the end of the axis.
+# Errors above this multiple of the largest baseline error are drawn at the end of the axis.
 _MAX_ERROR_RATIO = 2.0
 _PRIVACY = "privacy"
 
@@ -72,11 +72,11 @@ def _draw_legend(width: float) -> tuple[list[str], float]:
     signs: dict[str, Callable[[float, float], str]] = {
         "setting, with intervals": lambda x, y: _draw_point((x - 7, x, x + 7), (y - 5, y, y + 5)),
         NOISELESS_LABEL: lambda x, y: drawing.draw_diamond(x, y, "ink"),
-        "popularity, or two means": lambda x, y: _draw_level(x - 9, x + 9, y, 0),
-        "random, or mean of all ratings": lambda x, y: _draw_level(x - 9, x + 9, y, 1),
-        "epsilon claimed": lambda x, y: drawing.draw_ring(x, y, "claim"),
-        "proved at most": lambda x, y: drawing.draw_line(x, y - 5, x, y + 5, "ink", 2),
-        "shown at least": lambda x, y: drawing.draw_dot(x, y, "leak"),
+        "popular items, or user and item means": lambda x, y: _draw_level(x - 9, x + 9, y, 0),
+        "random items, or mean of all ratings": lambda x, y: _draw_level(x - 9, x + 9, y, 1),
+        "epsilon: claimed": lambda x, y: drawing.draw_ring(x, y, "claim"),
+        "epsilon: proved at most": lambda x, y: drawing.draw_line(x, y - 5, x, y + 5, "ink", 2),
+        "epsilon: shown at least": lambda x, y: drawing.draw_dot(x, y, "leak"),
     }
     drawn, x, y = list[str](), 0.0, 8.0
     for words, sign in signs.items():
@@ -116,7 +116,7 @@ def _draw_block(system: Frontier) -> tuple[list[str], float]:
         drawn.append(drawing.draw_text(_LEFT - 4.0, y, words, anchor="end", size=SMALL_FONT))
     drawn += _draw_gains(system, height)
     drawn += _draw_epsilons(system, height)
-    attack = f"gain of {system.attack} over guessing" if system.attack else ""
+    attack = f"gain of “{system.attack}” over guessing" if system.attack else ""
     gains, lines = _draw_axis_name(_LEFT, attack, "no attack ran")
     epsilon = f"epsilon of {system.epsilon_scope}" if system.epsilon_scope else ""
     losses, more = _draw_axis_name(_RIGHT, epsilon, "no epsilon is known")

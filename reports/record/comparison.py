@@ -58,7 +58,7 @@ class Trend(StrEnum):
 
     WORSE: the later audit shows less privacy.
     BETTER: the later audit shows more privacy.
-    NEITHER: the change is for information only.
+    NEUTRAL: the change is neither worse nor better, and is for information only.
     """
 
     WORSE = "worse"
@@ -74,7 +74,7 @@ class ChangedQuantity(StrEnum):
     ATTACK: result of an attack.
     EPSILON_PROVED: proved upper bound of epsilon.
     CLAIM: claimed epsilon.
-    SYSTEM: a system that is in one of the two audits only.
+    SYSTEM: presence of a system that only one of the two audits has.
     UTILITY: quality of recommendations.
     """
 
@@ -203,13 +203,12 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """The interval of an epsilon that one audit shows without assumptions.
+    """Interval of an epsilon, between the bounds of one audit that hold without assumptions.
 
     lower, upper: lower and upper bound of epsilon; None if the audit has no such bound.
     """
 
-    # A lower bound that exceeds the upper bound of the audit by chance is set equal to the upper
-    # bound.
+    # A lower bound that exceeds the upper bound (by sampling noise) is lowered to the upper bound.
 
     lower: Bound | None
     upper: Bound | None
@@ -265,7 +264,7 @@ def _count_noisy_pairs(both: Sequence[tuple[Finding, Finding]]) -> int:
 
 
 def _compare_lower_bound(now: Finding, old: Finding) -> Change | None:
-    """The change of the lower bound of epsilon; None without a change."""
+    """Returns the change of the lower bound of epsilon; None without a change."""
     after, was = _Range.from_finding(now), _Range.from_finding(old)
     rose, fell = _exceeds(after.lower, was.upper), _exceeds(was.lower, after.upper)
     if after.is_calculated and was.is_calculated and _is_different(after.epsilon, was.epsilon):
@@ -284,7 +283,7 @@ def _compare_lower_bound(now: Finding, old: Finding) -> Change | None:
 
 
 def _compare_upper_bound(now: Finding, old: Finding) -> Change | None:
-    """The change of the upper bound of epsilon at the findings' delta; None without a change."""
+    """Returns the change of the upper bound of epsilon at the findings' delta, or None."""
     after, was = (
         proof if proof is not None and proof.delta <= each.delta else None
         for each, proof in ((now, now.accounted), (old, old.accounted))
@@ -326,13 +325,13 @@ class Comparison:
     differences: sentences on the differences of plan, data and versions between the two audits,
         which may cause ``changes``.
     incomparable: sentences on parts that cannot be compared.
-    n_findings: number of findings (judged claims) that are in both records.
-    n_rows: number of attack results (rows of ``Contents.attacks``) that are in both records.
+    n_findings: number of findings (judged claims) that both records have.
+    n_rows: number of attack results with a baseline guess that both records have.
     has_claims: whether at least one of the records has findings.
     is_complete: whether both audits were completed.
     unassessed: one line with a reason for each system whose severity was not assessed.
-    newly_unassessed: one such line for each system whose leak (what attacks learn from the
-        messages) was assessed in the baseline, but is not now.
+    newly_unassessed: one line with a reason for each system whose leak (what attacks learn from
+        the messages) was assessed in the baseline, but is not now.
     """
 
     changes: tuple[Change, ...]
@@ -357,9 +356,9 @@ class Comparison:
 
         - a finding (judged claim) with a worse verdict, or a new finding that fails ``gate``;
         - an epsilon with a larger lower or upper bound;
-        - a leak (an attack's metric above guessing) whose lower confidence limit exceeds the upper
-          confidence limit of the same metric in the baseline, at the same seed; with ``--fail-on
-          leak`` also a leak whose metric the baseline does not have.
+        - at an equal seed, a leak (an attack's metric above guessing) whose lower confidence limit
+          exceeds the upper confidence limit of this metric in the baseline;
+        - with ``--fail-on leak``, a leak whose metric the baseline does not have.
 
         With ``--fail-on never`` nothing is worse. Waived results are not compared.
         """
@@ -477,14 +476,14 @@ def _pair_rows(record: Contents, baseline: Contents) -> list[tuple[AttackRow, At
 
 
 def _compare_attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
-    """Yields the changes of leaks by more than noise; also new leaks if the gate fails on leaks."""
+    """Yields the leaks that changed by more than noise, and new leaks if the gate is on leaks."""
     both = _pair_rows(record, baseline)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
     same, count = record.provenance.seed == baseline.provenance.seed, len(both)
     for leak in find_leaks(record, gate.leak_margin):
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
-            words = f"{leak.clause}; the baseline does not have this figure."
+            words = f"{leak.clause}; the baseline does not have this result."
             yield Change(Trend.WORSE, ChangedQuantity.ATTACK, row.target, words, None, row.value)
         elif old is not None and widen_ci_low(row, count) > widen_ci_high(old, count):
             yield _make_change(row, old, Trend.WORSE if same else Trend.NEUTRAL)

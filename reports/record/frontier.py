@@ -52,16 +52,16 @@ class NumberRow(Row):
     """A result of one variant (a system with its settings) of a sweep, such as an epsilon.
 
     variant: index of the variant in ``SweepContents.variants``.
-    kind: kind of the result: "utility"; "ahead" (utility minus that of a baseline); "attack"
-        (success of an attack); "gain" (this success minus that of guessing); "claimed", "proved"
-        (upper bound) or "shown" (lower bound) for an epsilon.
+    kind: kind of the result: "utility"; "ahead" (utility minus the baseline's utility); "attack"
+        (success of an attack); "gain" (success of an attack minus success of guessing); "claimed",
+        "proved" (upper bound) or "shown" (lower bound) for an epsilon.
     metric: name of the metric; for an attack with the attack's name.
     view: conditions of the result, by its kind: for an attack the adversary's view, for an epsilon
         its scope and delta, and for utility the test protocol.
     value: value of the result.
     ci_low, ci_high: ends of the value's confidence interval; None for an epsilon.
-    baseline: value of the same metric without the system: for an attack that of guessing, and for
-        utility that of popularity, or of user and item means; None if there is none.
+    baseline: value of the metric for a simple method: for an attack a guess, and for utility
+        popularity, or user and item means; None if there is none.
     random: for utility, value of the same metric for a random ranking, or for the mean of all
         ratings as prediction; else None.
     basis: for an epsilon its method, confidence, number of samples and assumptions; else empty.
@@ -124,8 +124,8 @@ class SweepContents(Row):
     variants: the systems with their settings.
     rows: results of each training.
     overall: the same results over all trainings of a variant.
-    relative: utility of each variant over all trainings, relative to (divided by) that of the same
-        system without noise.
+    relative: utility of each variant over all trainings, divided by the utility of the same system
+        without noise.
     notes: sentences on parts that were left out.
     errors: sentences on trainings that failed.
     """
@@ -150,11 +150,11 @@ class SweepPoint:
     """One system with one combination of settings, as a point in the drawing of a sweep.
 
     name: label with the settings.
-    utility: utility; divided by that of the system without noise, if that was trained.
-    gain: success of the attack minus that of guessing; None if it was not measured.
+    utility: utility; divided by the utility of the system without noise, if that was trained.
+    gain: success of the attack minus success of guessing; None if it was not measured.
     epsilon_by_kind: epsilons in the scope of the drawing, by the names "claimed", "proved" (upper
         bound) and "shown" (lower bound).
-    user_epsilons: epsilons for a whole user over the training, by the same names.
+    user_epsilons: epsilons for a whole user over the training, by these three names.
     is_noiseless: whether the noise of the system is set to zero.
     """
 
@@ -169,8 +169,8 @@ class SweepPoint:
         """Returns an epsilon of the system as text, such as "2.3" or "not known".
 
         kind: "claimed", "proved" (upper bound) or "shown" (lower bound).
-        whole: whether to take the epsilon for a whole user over the training, instead of that in
-            the scope of the drawing.
+        whole: whether to take the epsilon for a whole user over the training; otherwise the epsilon
+            in the scope of the drawing is taken.
         """
         epsilons = self.user_epsilons if whole else self.epsilon_by_kind
         epsilon = epsilons.get(kind)
@@ -191,9 +191,9 @@ class SweepPoint:
 class BaselineUtility:
     """Utility of a simple recommender, with which the utility of a system is compared.
 
-    name: name of the recommender, such as popularity.
-    low, high: smallest and largest value of this utility. The two are equal, unless the utility was
-        divided by those of several systems without noise, which differ.
+    name: phrase with the method, such as "recommending popular items".
+    low, high: smallest and largest value of this utility. They differ only if the utility was
+        divided by the utilities of several systems without noise.
     """
 
     name: str
@@ -256,8 +256,8 @@ def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
     A system has up to two frontiers: one for the settings whose utility can be divided by that of
     the system without noise, and one for the other settings whose utility was measured. A frontier
     compares its settings by one metric of utility, by the attack with the largest gain over
-    guessing, and by the epsilons in one scope. This is the first scope with a claim; without claims
-    the first with an upper bound, or else with a lower bound.
+    guessing, and by the epsilons in one scope. The scope is the first with a claim. Without claims,
+    it is the first with an upper bound, and without upper bounds, the first with a lower bound.
     """
     over_twin = {row.variant for row in swept.relative}
     twins = {swept.variants[index].twin for index in over_twin}
@@ -283,7 +283,7 @@ def describe_missing_utility(swept: SweepContents) -> str:
     """Returns a sentence that names the systems without measured utility; "" if there are none."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
-    return f"Utility not measured: {', '.join(dict.fromkeys(names))}." if names else ""
+    return f"Utility was not measured for {', '.join(dict.fromkeys(names))}." if names else ""
 
 
 def _make_frontier(
@@ -345,7 +345,7 @@ def _make_frontier(
 
 
 def _is_user_level(view: str) -> bool:
-    """Whether the scope in the text ``view`` is a whole user over a training, for the server."""
+    """Whether the text ``view`` is a scope of a whole user, over the training, for the server."""
     parts = view.partition(SCOPE_DELTA_SEPARATOR)[0].split(" / ")
     return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
@@ -364,10 +364,9 @@ def _make_label(variant: VariantRow, unprotected: bool, several: bool) -> str:
 
 
 def _list_levels(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[BaselineUtility]:
-    """Yields the utility of simple recommenders: popularity and random, or two kinds of means."""
-    # The means are those of users and items, and of all ratings. If ``relative``, ``rows`` are
-    # those of the systems without noise, and each level is divided by their utility, so that larger
-    # is better.
+    """Yields the utility of two simple recommenders, named by phrases of words.toml."""
+    # If ``relative``, ``rows`` are those of the systems without noise, and each level is divided by
+    # their utility, so that larger is better.
     less = rows[0].metric in ERROR_METRICS
     names = ("two means", "mean of all ratings") if less else ("popularity", "random")
     reached = [row.baseline for row in rows], [row.random for row in rows]
@@ -378,11 +377,11 @@ def _list_levels(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[Ba
             parts = [pair[::-1] if less else pair for pair in pairs]
             values = [over / under for over, under in parts if under > 0.0]
         if values:
-            yield BaselineUtility(name, min(values), max(values))
+            yield BaselineUtility(say.PHRASES["recommender"][name], min(values), max(values))
 
 
 def select_headline_utility(rows: Sequence[NumberRow]) -> NumberRow:
-    """Selects the utility that a report names first: the first metric and protocol, last cutoff.
+    """Selects the utility that a report names first: first metric and protocol, last cutoff.
 
     The cutoff is the k of a metric such as HR@k.
     """

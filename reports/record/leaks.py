@@ -12,7 +12,7 @@ advantage is marked ``is_small``, and does not count.
 
 The severity of a system follows from the rows of the record by a rule with a version number, which
 docs/reading-a-report.md describes. ``report.json`` states the severity only together with
-``SEVERITY_RULE_VERSION``, and a reader derives it again.
+``SEVERITY_RULE_VERSION``; when the file is read, the severity is derived again.
 """
 
 # The record has the interval of each result, but not its sample. Limits at other confidences, and
@@ -283,9 +283,9 @@ def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> st
     """
     count = len(rows) if tried is None else tried
     figures = map(_Figure.from_gain, rows)
-    advantage = max((each.widen_high(count) - each.guessed for each in figures), default=0.0)
-    verb = f"allow results up to {say.format_ceil(advantage)} above guessing, where 1 is certainty"
-    verb = verb if advantage > 0.0 else "exclude that these attacks beat guessing"
+    gain = max((each.widen_high(count) - each.guessed for each in figures), default=0.0)
+    verb = f"allow results up to {say.format_ceil(gain)} better than a guess (the maximum is 1)"
+    verb = verb if gain > 0.0 else "exclude that these attacks beat guessing"
     return f"the confidence intervals {verb}; other attacks may do better"
 
 
@@ -328,18 +328,18 @@ MIN_GUESS_RATE_FOR_MEDIUM = 0.9
 DISTINGUISHER = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 
-Such an attack alone makes a leak at most medium, because its epsilon states the same."""
+Such an attack alone makes a leak at most medium: the lower bound of epsilon states its success."""
 
 
 class Severity(StrEnum):
     """Severity of a system, of its claim, or of its leak; members are ordered, the worst first.
 
-    CRITICAL: one of three cases: the audit contradicts itself; an attack closes at least half of
-        the gap between guessing and certainty; or a claim is refuted, and also an attack closes a
-        fifth of the gap or the lower bound of epsilon is at least 6.91.
-    HIGH: a claim is refuted, an attack closes at least a fifth of the gap between guessing and
+    CRITICAL: the audit contradicts itself, or an attack closes at least half of the gap between
+        guessing and certainty, or a claim is refuted while the leak is HIGH.
+    HIGH: a claim is refuted, or an attack closes at least a fifth of the gap between guessing and
         certainty, or the lower bound of epsilon is at least 6.91.
-    MEDIUM: there is a smaller leak, or a claim is vacuous or neither proved nor tested.
+    MEDIUM: a leak is smaller, or a lower bound of epsilon is at least 2.2, or a claim is vacuous,
+        unproved or not tested, or neither a claim nor a proof gives an epsilon below 6.91.
     NOT_ASSESSED: the examined parts are harmless, but some parts were not assessed.
     LOW: everything was assessed, and nothing of the above applies.
     """

@@ -63,8 +63,8 @@ class GateOutcome:
         - 3 if a ``baseline`` is given, nothing became worse, and the two records have no judged
           claim in common (if neither has judged claims: no attack result in common);
         - 1 if ``gate`` fails; with a ``baseline`` only for changes for the worse;
-        - 3 if a claim could not be tested, if a system was not assessed whose severity the gate
-          needs, or if a leak was assessed in the baseline but is not now, unless the gate allows
+        - 3 if a claim could not be tested, if a system whose severity the gate needs was not
+          assessed, or if a leak was assessed in the baseline but not now, unless the gate allows
           this;
         - 1 if a waiver of the gate is expired;
         - 0 otherwise.

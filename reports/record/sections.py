@@ -37,7 +37,7 @@ class Section:
     other_bounds: lower bounds of epsilon that belong to no finding.
     n_users: number of users in the data; None without data.
     is_quick: whether the audit was quick (fewer samples, repetitions and rounds).
-    is_own: whether the system was provided by the caller, instead of by a paper.
+    is_own: whether the caller provided the system, which no paper describes.
     """
 
     target: str

@@ -33,13 +33,17 @@ TextsByValue = dict[str, str]
 _WORDS_FILE = Path(__file__).with_name("words.toml")
 # Fixed texts of reports: tables by name, and in a table the texts by the value that they describe.
 PHRASES: dict[str, Any] = tomllib.loads(_WORDS_FILE.read_text("utf-8"))
+# Phrases of the four fields of a scope, by the value of the field.
 UNIT_TEXTS: TextsByValue = PHRASES["unit"]
 ADJACENCY_TEXTS: TextsByValue = PHRASES["adjacency"]
 VANTAGE_TEXTS: TextsByValue = PHRASES["vantage"]
 HORIZON_TEXTS: TextsByValue = PHRASES["horizon"]
+# Heads of columns (such as "Server") and phrases ("against the server"), by vantage.
 ADVERSARY_LABELS: TextsByValue = PHRASES["looker"]
 ADVERSARY_PHRASES: TextsByValue = PHRASES["view"]
+# Sign of each verdict, such as "✗".
 VERDICT_SIGNS: TextsByValue = PHRASES["sign"]
+# Origin of a claimed epsilon, and the word before that epsilon ("claimed" or "derived"), by basis.
 BASIS_TEXTS: TextsByValue = PHRASES["basis"]
 EPSILON_LABEL_BY_BASIS: TextsByValue = PHRASES["claimed"]
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -261,8 +265,8 @@ def format_duration(seconds: float) -> str:
 def describe_game(finding: Finding) -> str:
     """Describes the game in which a claim was judged, and the delta if it is not the claim's.
 
-    A game is an experiment that draws outputs for two inputs. The text is "" if no game was used
-    and the delta is that of the claim.
+    A game is an experiment that draws outputs for two inputs. The text is "" if there is neither a
+    game nor another delta.
     """
     other = "" if finding.delta == finding.claim.delta else f"at {format_delta(finding.delta)}"
     return join_texts(finding.game and f"simulated in the {finding.game}", other, by="; ")
@@ -352,8 +356,8 @@ def describe_guesses_by_bounds(finding: Finding) -> str:
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
         right = describe_guess_rate("up to", compute_guess_probability(proof.epsilon, proof.delta))
-        assumed = describe_assumptions(proof)
-        texts.append(f"By proof, an adversary can guess a bit right {join_texts(right, assumed)}.")
+        right = join_texts(right, describe_assumptions(proof))
+        texts.append(f"By proof, an adversary can guess a bit correctly {right}.")
     if finding.lower_bound is not None:
         texts.append(describe_shown_guess(finding.lower_bound))
     return " ".join(texts)
@@ -447,8 +451,8 @@ def make_claim_quantity(claim: Claim) -> Quantity:
 def make_proved_quantity(finding: Finding) -> Quantity:
     """Makes the quantity "upper bound" of a judged claim.
 
-    The quantity is qualified by delta, method, assumptions, and its scope if that differs from the
-    claim's. The value is "none" without an upper bound.
+    The quantity is qualified by delta, method and assumptions, and by its scope if that differs
+    from the judged scope. The value is "none" without an upper bound.
     """
     proof = finding.accounted
     if proof is None:
@@ -462,8 +466,8 @@ def make_proved_quantity(finding: Finding) -> Quantity:
 def make_shown_quantity(finding: Finding) -> Quantity:
     """Makes the quantity "lower bound" of a judged claim.
 
-    The quantity is qualified by delta, confidence, method, assumptions, and its scope if that
-    differs from the claim's. The value is "none" without a lower bound.
+    The quantity is qualified by delta, confidence, method and assumptions, and by its scope if that
+    differs from the judged scope. The value is "none" without a lower bound.
     """
     beside = _list_epsilons(finding.claim, finding.accounted)
     return make_lower_bound_quantity(finding.measured, finding.scope, beside)
@@ -527,8 +531,8 @@ def format_probability(measured: Bound, value: float) -> str:
 def label_event_probability(measured: Bound) -> str:
     """Labels the probabilities of a bound's distinguishing event, such as "Probability".
 
-    The label is "Measured share" for probabilities that are estimated from draws, "Density" for
-    densities, and else "Probability".
+    The label is "Probability" for calculated probabilities, "Density" for calculated densities, and
+    "Measured share" for estimates from draws.
     """
     witness = measured.witness
     if measured.samples is not None or witness is None:

@@ -24,7 +24,7 @@ class CellTone(StrEnum):
 
     BAD: by a lower bound of epsilon, the adversary can guess one bit of the data with probability
         of at least 99.9%.
-    OPEN: neither ``BAD`` nor ``CALM``.
+    UNDECIDED: neither ``BAD`` nor ``CALM``.
     CALM: not ``BAD``; by the upper bounds of epsilon, which all judged claims have, this
         probability is below 90%.
     """
@@ -39,12 +39,12 @@ class BoundsInScope:
     """Largest lower bound and smallest finite upper bound of epsilon in one scope.
 
     scope: protected data, adjacency, adversary and period.
-    lower_bound: largest lower bound without assumptions; None without one. It may have been shown
-        in a narrower scope that this scope covers, because an adversary who distinguishes inputs
-        with less information also does so with more.
-    upper_bound: smallest finite upper bound; None without one.
-    claimed_epsilons: claimed epsilons of the system. If a bound equals one of them, both are
-        rounded in the same way.
+    lower_bound: largest lower bound without assumptions, in this scope or in a narrower scope that
+        it covers; None without one.
+    upper_bound: smallest finite upper bound, if possible at most at the delta of the lower bound;
+        None without one.
+    claimed_epsilons: epsilons that the system claims in this scope. If a bound equals one of them,
+        both are rounded in the same way.
     """
 
     scope: Scope
@@ -56,7 +56,7 @@ class BoundsInScope:
     def label(self) -> str:
         """Unit (protected data), horizon (time span) and delta as text.
 
-        The text has two deltas if those of the bounds differ.
+        If the two bounds have different deltas, the text states both.
         """
         known = (("shown", self.lower_bound), ("proved", self.upper_bound))
         deltas = {name: bound.delta for name, bound in known if bound is not None}
@@ -91,8 +91,8 @@ class BoundsInScope:
 class Exposure:
     """Exposure of one system to one adversary: bounds of epsilon by scope.
 
-    main_bounds: bounds in the widest scope, followed by those in the scope with the largest lower
-        bound if this bound is larger than that of the widest scope.
+    main_bounds: bounds in the widest scope. If another scope has a larger lower bound, the bounds
+        in the scope with the largest one follow.
     other_bounds: bounds in all other scopes, the widest first.
     cell_tone: colour of the table cell.
     """

@@ -1,5 +1,7 @@
 """The wording of results of attacks, and of utility (the quality of recommendations).
 
+Sentences on utility follow these rules:
+
 - A utility result is shown to be better than guessing if its whole interval is better, corrected
   for the number of the system's results.
 - A system is useless if, after a whole training, no result is better than guessing, not even its
@@ -57,7 +59,7 @@ def has_protocol_breach(row: AttackRow) -> bool:
 def describe_baseline(row: UtilityRow) -> str:
     """Describes the utility of a row's baseline (a simple recommender); "none" without one.
 
-    The text also has the interval of the system's utility minus that of the baseline.
+    The text also has the interval of the difference (utility of the system minus the baseline's).
     """
     if row.baseline is None:
         return "none"
@@ -92,7 +94,7 @@ def format_value(row: AttackRow | UtilityRow | FurtherFigure) -> str:
 
 
 def describe_result(row: AttackRow) -> str:
-    """Describes an attack's result, and that of guessing without the uploads, in a clause."""
+    """Describes an attack's result, and the result of a guess without uploads, in a clause."""
     gained = describe_success(row, row.value)
     if row.baseline is None:
         return gained
@@ -155,7 +157,7 @@ def describe_user_spread(row: AttackRow) -> str:
     at |= {"low": format_short(low.value), "least": format_short(lowest), "ends": format_ci(high)}
     most, sure = format_short(100 - highest), to_percent(row.confidence)
     at |= {"most": most, "sure": sure, "success": success, "attack": attack}
-    spread = say.fill_text("note", "spread", **at).replace("at least 1 ", "the maximum of 1 ")
+    spread = say.fill_text("note", "spread", **at).replace("at least 1 ", "1 ")
     if users.sure is not None:
         spread += f" The {success} is at least 0.9 for {_to_text(users.sure.value)} of the users."
     chance = " With few tested items per user, some differences are due to chance."
@@ -230,9 +232,10 @@ def widen_limits(
 
 
 def select_headline_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
-    """Selects the utility row that reports state: the first metric, last cutoff; None without rows.
+    """Selects the utility row that reports state; None without rows.
 
-    The cutoff is the k of HR@k. Results that the paper also prints have precedence.
+    This is the row with the first metric and its last cutoff (the k of HR@k). Results that the
+    paper also prints have precedence.
     """
     printed = [row for row in rows if row.paper_value is not None] or list(rows)
     if not printed:
@@ -286,7 +289,7 @@ def format_trained_rounds(section: Section) -> str:
 
 
 def describe_utility_shortfall(section: Section) -> str:
-    """Names what a system's utility does not beat: guessing, its baseline, or both.
+    """Describes the first of guessing and the baseline that a system's utility does not beat.
 
     The text is "" if the utility beats both.
     """

@@ -56,11 +56,11 @@ class Summary:
     section: all rows of the audit's record on the system.
     html_id: address (HTML id) of the system's section in the report.
     n_results: number of the system's attack results (values of metrics) that have a baseline.
-    leaks: results with at least the advantage over the baseline that counts as a leak
-        (``Gate.leak_margin``), the most harmful first.
+    leaks: results whose advantage over the baseline is at least ``Gate.leak_margin``, the most
+        harmful first.
     small_leaks: results that beat the baseline with a smaller advantage.
-    max_advantage_text: clause on the largest advantage over guessing that the attacks do not
-        exclude.
+    max_advantage_text: clause on the largest gain over guessing that the confidence intervals of
+        the attack results allow.
 
     A baseline is a guess without the uploads. All comparisons are corrected for the number of
     results.
@@ -101,7 +101,7 @@ class Summary:
 
     @property
     def verdict(self) -> str:
-        """Label of the verdict on the claim, such as "refuted".
+        """Label of the verdict on the claim, such as "false".
 
         The label is "none" without a claim, and "not judged" if no claim was judged.
         """
@@ -188,7 +188,7 @@ class Summary:
 
     @property
     def utility_shortfall(self) -> str:
-        """Text that names what the system's utility does not beat: guessing, baseline, or both.
+        """Text on the first of guessing and the baseline that the system's utility does not beat.
 
         The text is empty if the utility beats both.
         """
@@ -293,9 +293,9 @@ class Summary:
 def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[Summary, ...]:
     """Returns one summary per system, the most severe system first.
 
-    Among equally severe systems, those with contradictions come first, then those with refuted
-    claims, and then those with the largest leak. ``margin`` is the minimum advantage over guessing
-    of a leak.
+    Equally severe systems are ordered: first contradictions (verdict UNSOUND), then refuted
+    claims, then the size of the largest leak. ``margin`` is the minimum advantage over guessing of
+    a leak.
     """
     tried, beating = list_rows_with_baseline(record), rank_leaks(record, margin)
     places = assign_html_ids(record)

@@ -95,7 +95,7 @@ def print_paragraphs(
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:
-    """Prints one line without control characters and without wrapping; keeps a leading indent."""
+    """Prints one line unwrapped, without control characters; leading blanks become two blanks."""
     print_text(console, "  " * line.startswith(" ") + say.make_printable(line), style)
 
 

@@ -194,10 +194,10 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         console.print(table)
         levels = system.baseline_utilities
         notes = (
-            f"{system.axis_label}: {system.utility_protocol}",
-            *(f"{level.name}: {frontier.format_baseline_utility(level)}" for level in levels),
-            f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
-            f"epsilon: {system.epsilon_scope}" if system.epsilon_scope else "",
+            f"Test protocol of {system.axis_label}: {system.utility_protocol}",
+            *(f"utility of {x.name}: {frontier.format_baseline_utility(x)}" for x in levels),
+            f"gain: “{system.attack}” minus a guess" if system.attack else "no attack ran",
+            f"scope of epsilon: {system.epsilon_scope}" if system.epsilon_scope else "",
         )
         console.print(Text(say.make_printable(say.join_texts(*notes, by="; ") + ".")))
     errors = (f"error: {error}" for error in swept.errors)
@@ -323,8 +323,8 @@ def print_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     failing = (each.severity_line for each in outcome.failing_systems)
     print_paragraphs(console, failing, "fails:", "bold red")
     unknown = verdict.Exemption.NOT_ASSESSED
-    so = f". Exit {INCOMPLETE}; --allow {unknown}" if outcome.exit_code == INCOMPLETE else ""
-    so = ". Allowed" if gate.allows(unknown) else so
+    so = f". Exit code {INCOMPLETE}; --allow {unknown} accepts this"
+    so = ". Allowed" if gate.allows(unknown) else so * (outcome.exit_code == INCOMPLETE)
     unassessed = (line + so for line in outcome.unassessed_lines)
     print_paragraphs(console, unassessed, "not assessed:", "yellow")
     if (compared := outcome.comparison) is not None:

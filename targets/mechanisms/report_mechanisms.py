@@ -355,12 +355,12 @@ class Ternary(bases.NumberMechanism):
         settings.check_settings(self)
         if self.size < self.bound:
             raise InputError(
-                f"Expected size of at least bound={self.bound:g}, got size={self.size:g}. "
+                f"Expected size >= bound={self.bound:g}, got size={self.size:g}. "
                 "Give a larger size, so that no probability exceeds 1."
             )
         if 0.0 < self.share <= self.min_delta:
             raise InputError(
-                f"Expected share 0, or a share above {self.min_delta:g} (bound/size), got "
+                f"Expected share = 0, or share > bound / size = {self.min_delta:g}, got "
                 f"share={self.share:g}. Give a larger share, so that every report is possible."
             )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
@@ -119,15 +120,14 @@ class Manifest(BaseModel):
 
     @model_validator(mode="after")
     def _check_manifest(self) -> Manifest:
-        if self.items is not None:
-            if len(self.items) != self.n_items:
-                raise ValueError(f"expected {self.n_items} items (n_items), got {len(self.items)}")
-            if len(set(self.items)) != len(self.items):
-                raise ValueError("expected distinct items, got an item twice")
+        if self.items is not None and len(self.items) != self.n_items:
+            raise ValueError(f"{len(self.items)} items instead of n_items={self.n_items}")
+        if twice := [item for item, n in Counter(self.items or ()).items() if n > 1]:
+            raise ValueError(f"the identifier {twice[0]!r:.40} twice in items")
         if self.rows is not None:
             widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
-                raise ValueError(f"expected n_items={self.n_items} numbers, or lists of one length")
+                raise ValueError(f"rows other than {self.n_items} numbers, or lists of one length")
         if self.channel is not None:
             _make_channel(self.channel)
         return self
@@ -145,7 +145,7 @@ class Manifest(BaseModel):
             return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors()[0]
-            key = ".".join(map(str, first["loc"])) or "the manifest"
+            key = ".".join(map(str, first["loc"]))
             if first["type"] == "extra_forbidden":
                 known = ", ".join(cls.model_fields)
                 raise InputError(
@@ -154,9 +154,9 @@ class Manifest(BaseModel):
             if first["type"] == "missing":
                 raise InputError(f"Expected the key {key} in {place}, got none. Add it.") from error
             why = first["msg"].removeprefix("Value error, ").rstrip(".")
+            shown = f"{key}={first['input']!r:.60}: {why}" if key else why
             raise InputError(
-                f"Expected valid values in {place}, got {key}={first['input']!r:.60}: {why}. "
-                "Correct this value."
+                f"Expected valid values in {place}, got {shown}. Correct this value."
             ) from error
 
     @classmethod
@@ -229,10 +229,10 @@ def _make_channel(values: Mapping[str, float | str]) -> NoiseChannel:
     given: dict[str, Any] = dict(values)
     kind = _CHANNELS.get(str(given.pop("name", None)))
     if kind is None:
-        raise ValueError(f"expected the name of a channel among {', '.join(_CHANNELS)}")
+        raise ValueError(f"a channel without a name among {', '.join(_CHANNELS)}")
     known = {field.name for field in fields(kind)}
     if not set(given) <= known or any(isinstance(value, str) for value in given.values()):
-        raise ValueError(f"expected a channel's name and the numbers {', '.join(sorted(known))}")
+        raise ValueError(f"a channel other than a name and the numbers {', '.join(sorted(known))}")
     for name, value in given.items():
         # The manifest has a whole number as a float.
         if get_field_types(kind)[name] is int and value % 1.0 == 0.0:
@@ -240,7 +240,7 @@ def _make_channel(values: Mapping[str, float | str]) -> NoiseChannel:
     try:
         made: NoiseChannel = kind(**given)
     except (InputError, TypeError) as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(f"an invalid channel ({error})") from error
     return made
 
 

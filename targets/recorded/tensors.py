@@ -281,13 +281,13 @@ class NpzFile(ArrayFile):
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in heads:
-                    raise ValueError(f"{info.filename!r:.80}, which is not NAME.npy, or repeats it")
+                    raise ValueError(f"{info.filename!r:.80}, which lacks .npy, or occurs twice")
                 if self.allowed_names and name not in self.allowed_names:
                     continue
                 with archive.open(info) as file:
                     head, start = _read_header(file)
                     if head.dtype.kind not in ("biufUS" if name in self.text_names else "biuf"):
-                        raise ValueError(f"array {name!r} of {head.dtype}, which are not numbers")
+                        raise ValueError(f"array {name!r} of type {head.dtype}, not of numbers")
                     size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
                     if info.file_size != start + size:
                         raise ValueError(f"the array {name!r} without all of its {size:,} bytes")
@@ -526,7 +526,7 @@ class MessageFile:
             pieces = StoredPart(pieces.values[order], ids, pieces.row_counts)
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
             where = f"{name!r} in each message"
-            raise self.make_error(f"distinct row indices >= 0 of {where}", got="equal or < 0")
+            raise self.make_error(f"distinct row indices >= 0 of {where}", got="repeated or < 0")
         return pieces
 
     @cached_property

@@ -123,7 +123,7 @@ def block_exits() -> Iterator[None]:
     def refuse(status: int = 0) -> None:
         if os.getpid() != process:
             leave(status)
-        raise ProcessExit(f"a call of os._exit({status!r})")
+        raise ProcessExit(f"the code called os._exit({status!r}), which ends the process")
 
     os._exit = refuse  # type: ignore[assignment]
     try:

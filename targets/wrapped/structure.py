@@ -124,13 +124,13 @@ def _to_array(value: Any, name: str, what: str) -> NDArray[Any]:
         value = made(value)
         if value.nnz != value.count_nonzero():
             raise InputError(
-                f"Expected no stored zeros in {name!r} of {what}, got some: their positions are "
-                "data that the audit does not see. Remove them by eliminate_zeros()."
+                f"Expected the sparse array {name!r} of {what} to store no zeros, got some, whose "
+                "positions the audit does not see. Call the array's method eliminate_zeros()."
             )
         value = value.toarray()
     elif np.ma.isMaskedArray(value):
         raise InputError(
-            f"Expected no masked array {name!r} in {what}, got one. Send data and mask separately."
+            f"Expected {name!r} of {what} not to be masked, got a masked array. Send data and mask."
         )
     try:
         array = np.asarray(value)

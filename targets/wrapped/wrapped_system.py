@@ -348,9 +348,9 @@ class WrappedSystem(System):
         whole = rows.dtype.kind in "iu" and rows.size and rows.min() >= 0
         if not whole or rows.shape[0] != n_items or rows.ndim > 2:
             raise InputError(
-                f"Expected whole numbers >= 0 of shape ({n_items},) or ({n_items}, rows per item), "
-                f"got {rows.dtype} of shape {rows.shape} ({locate_source(self.rows)}). "
-                "Correct the function rows."
+                f"Expected rows to return whole numbers >= 0 of shape ({n_items},) or ({n_items}, "
+                f"rows per item), got {rows.dtype} {rows.ravel()[:3]} of shape {rows.shape} "
+                f"({locate_source(self.rows)}). Correct this function."
             )
         return rows.reshape(n_items, -1).astype(np.int64)
 

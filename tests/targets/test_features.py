@@ -292,7 +292,7 @@ BORN = {"user": ["a", "b", "c"], "born": ["1990-01-02", "1991-03-04", ""], "sex"
         (BORN, {"attributes": ("born",)}, "got dates"),
         (BORN, {"attributes": ("gender",)}, r"got 'gender'\. The attributes are: sex"),
         (BORN, {"attributes": ("sex",), "bins": {"sex": (1.0,)}}, "got 'F'. Leave its bins out"),
-        (BORN, {"attributes": ("sex",), "bins": {"age": (1.0,)}}, "'age'. The columns are: born"),
+        (BORN, {"attributes": ("sex",), "bins": {"age": (1.0,)}}, "'age'. Name one of: born"),
         (USERS, {"bins": {"level": (99.0,)}}, "which lie between 2 and 10, got the edges 99"),
         ({"user": ["1", "2"], "sex": ["F", "M"]}, {}, "such as a, got only unknown ones"),
         ({"user": ["a", "a"], "sex": ["F", "M"]}, {}, "line 3, got 'a'"),

@@ -64,28 +64,28 @@ class TwoRoundNoise(Checked):
         check_settings(self)
         if not self.replaced <= self.masked <= self.n_users:
             raise InputError(
-                "Expected replaced <= masked <= n_users, because users only drop out, got "
+                "Expected replaced <= masked <= n_users (users left after rounds 2, 1, 0), got "
                 f"{self.replaced!r}, {self.masked!r}, {self.n_users!r}. Lower replaced or masked."
             )
         if self.masked < self.min_masked * (1.0 - 1e-12):
             raise InputError(
-                f"Expected masked >= (1 - omega) n_users = {self.min_masked:g}, as the protocol "
-                f"halts with fewer survivors, got masked={self.masked!r}. Raise masked or omega."
+                f"Expected masked, the users left after round 1, >= {self.min_masked:g} = (1 - "
+                f"omega) n_users, got masked={self.masked!r}. Raise masked or omega."
             )
         if not (self.colluding <= self.replaced and self.colluding < self.masked):
             raise InputError(
-                f"Expected colluding <= replaced and colluding < masked, got "
-                f"colluding={self.colluding!r}. Lower colluding; at least one user must be honest."
+                f"Expected colluding <= replaced={self.replaced!r} and < masked={self.masked!r}, "
+                f"so that a user is honest, got colluding={self.colluding!r}. Lower colluding."
             )
         if self.announced is not None and not self.masked <= self.announced < math.inf:
             raise InputError(
-                "Expected finite announced >= masked, as a server gains only by a larger number, "
-                f"got announced={self.announced!r}, masked={self.masked!r}. Raise announced."
+                "Expected announced, the server's number of users left after round 1, in [masked="
+                f"{self.masked!r}, inf), got announced={self.announced!r}. Give such a number."
             )
         if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):
             raise InputError(
                 f"Expected announced above (1 - omega) n_users = {self.min_masked:g} if "
-                f"repaired=True, got announced={self.n_announced!r}. Raise announced."
+                f"repaired=True, got {self.n_announced!r}. Raise announced (by default masked)."
             )
 
     @property

@@ -83,7 +83,7 @@ def test_entries_without_measurements_never_say_measured() -> None:
     assert "measured" not in out
     first, *others = " ".join(out.split()).split(" Proved upper bound: ")
     assert first.endswith("and is right more than 99.9999% of the time.")
-    verdict = "✗ false, promises little: claim for all data of one user, over the whole training"
+    verdict = "Verdict “false, promises little”: claim for all data of one user, over the whole"
     assert verdict in first
     bound = "epsilon ≥ 5,000 (delta 0; calculated; method: exact log-ratio)"
     assert bound in others[0]

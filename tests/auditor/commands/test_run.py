@@ -33,7 +33,7 @@ def test_fail_on_leak_fails_a_leak_and_does_not_pass_a_silent_system(tmp_path: P
     assert code == 3  # a system without uploads is not attacked, which is not the same as resisting
     text = " ".join(text.split())
     assert "not assessed: random: leak (" in text
-    assert " attacks could not run here). Exit 3; --allow not-assessed" in text
+    assert " attacks could not run here). Exit code 3; --allow not-assessed" in text
     assert cli("report", tmp_path / "random", "--fail-on", "leak")[0] == 0
 
     junit = (out / "junit.xml").read_text()

@@ -148,7 +148,7 @@ def test_without_forks_a_watchdog_ends_the_process() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "in time\n", 1)
-    assert done.stderr.startswith("auditor: Expected an answer within 0.2 s")
+    assert done.stderr.startswith("auditor: Expected a result within 0.2 s")
 
 
 def _run(code: str) -> subprocess.Popen[str]:

@@ -192,7 +192,7 @@ def test_a_lower_bound_under_an_assumption_states_it() -> None:
     found = account(event='{"type": "PureDpEvent", "epsilon": 1.5}')
     assert found.total.lower_bound is None
     text = " ".join(str(found).split())
-    assert "an adversary can guess a bit right up to 81.8% of the time. Proved upper bound:" in text
+    assert "can guess a bit correctly up to 81.8% of the time. Proved upper bound:" in text
     assert "if PureDpEvent stands for randomized response" in " ".join(str(found).split())
 
 
@@ -362,7 +362,7 @@ def test_findings_state_their_meaning_first_and_the_source_once(base: Account) -
     assert lines[0] == "Gaussian noise, z = 1.1, rate 0.01, 1,000 rounds"
     text, *_ = " ".join(" ".join(lines).split()).partition("Proved upper bound: epsilon ≤")
     assert text.endswith(
-        "an adversary can guess a bit right up to 85.2% of the time, if the adversary does not "
+        "an adversary can guess a bit correctly up to 85.2% of the time, if the adversary does not "
         "learn who was sampled. By calculation, an adversary guesses from the most revealing "
         "output which of two inputs produced it, and is right at least 85.2% of the time. "
     )

@@ -124,7 +124,7 @@ def test_the_line_names_the_system_the_reason_and_the_option(record: Record) -> 
     open_ = audit(record, Verdict.UNSUBSTANTIATED, assessed=False)
     line = "not assessed: it: leak (1 of 2 attacks could not run here)"
     for level in (FailOn.LEAK, FailOn.HIGH, FailOn.CRITICAL):
-        assert gate_line(open_, Gate(level)) == f"{line}. Exit 3; --allow not-assessed"
+        assert gate_line(open_, Gate(level)).startswith(f"{line}. Exit code 3; --allow not-as")
         assert f"{line}. Allowed" in gate_line(open_, Gate(level, (Exemption.NOT_ASSESSED,)))
         suite = ci.render_junit(open_, Gate(level)).decode()
         assert 'type="NOT ASSESSED"' in suite
@@ -133,7 +133,7 @@ def test_the_line_names_the_system_the_reason_and_the_option(record: Record) -> 
     assert gate_line(open_, Gate(FailOn.MEDIUM)).startswith(
         "fails: it: Medium or worse; claim: unproved; leak: not assessed; "
     )
-    assert "Exit 3" not in gate_line(audit(record, Verdict.VIOLATED, assessed=False), Gate("leak"))
+    assert "code 3" not in gate_line(audit(record, Verdict.VIOLATED, assessed=False), Gate("leak"))
 
 
 def test_no_leak_names_tried_and_untried_attacks(record: Record) -> None:

@@ -391,7 +391,7 @@ def test_a_section_has_all_rows_of_its_target(record: Record) -> None:
     assert {row.target for row in (*one.findings, *one.attacks, *one.skipped)} == {"dplcf-ap"}
     assert one.violated == record.violated
     assert [each.verdict for each in record.violated] == [Verdict.VIOLATED]
-    assert repr(one).startswith("dplcf-ap: ✗ false. Epsilon is infinite, exactly")
+    assert repr(one).startswith("dplcf-ap: ✗ false. Epsilon is infinite, by calculation")
     assert record["fcf"].violated == ()
     with pytest.raises(InputError, match=r"one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'nobody'"):
         _ = record["nobody"]

@@ -135,10 +135,10 @@ def test_known_values_of_the_variance() -> None:
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
-        ({"masked": 11}, "users only drop out"),
-        ({"replaced": 11}, "users only drop out"),
-        ({"masked": 6, "replaced": 6}, "halts"),
-        ({"masked": 0, "replaced": 0}, "halts"),
+        ({"masked": 11}, "replaced <= masked"),
+        ({"replaced": 11}, "replaced <= masked"),
+        ({"masked": 6, "replaced": 6}, "Raise masked or omega"),
+        ({"masked": 0, "replaced": 0}, "Raise masked or omega"),
         ({"colluding": 10}, "colluding"),
         ({"replaced": 3, "colluding": 4}, "colluding"),
         ({"announced": 9.0}, "announced"),
