@@ -323,8 +323,8 @@ def print_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     failing = (each.severity_line for each in outcome.failing_systems)
     print_paragraphs(console, failing, "fails:", "bold red")
     unknown = verdict.Exemption.NOT_ASSESSED
-    so = f". Exit code {INCOMPLETE}; --allow {unknown} accepts this"
-    so = ". Allowed" if gate.allows(unknown) else so * (outcome.exit_code == INCOMPLETE)
+    so = f". Exit code {INCOMPLETE}; --allow {unknown}" if outcome.exit_code == INCOMPLETE else ""
+    so = ". Allowed" if gate.allows(unknown) else so
     unassessed = (line + so for line in outcome.unassessed_lines)
     print_paragraphs(console, unassessed, "not assessed:", "yellow")
     if (compared := outcome.comparison) is not None:
