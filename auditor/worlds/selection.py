@@ -387,7 +387,7 @@ class SelectionDraws:
         return rule
 
     def _list_statistics(self) -> list[Statistic]:
-        """Returns the statistics (functions from outputs to numbers) that serve all pairs of worlds.
+        """Returns the statistics (functions from outputs to numbers) that fit all pairs of worlds.
 
         The statistics depend on the kind of outputs:
 
