@@ -19,6 +19,7 @@ import numpy as np
 
 from fedrec_auditor.auditor.tracing.paths import Draw, ExecutionPath, NotTraced, RealDraw
 
+# A set of values (a cell) of each of several random draws.
 ValuesByDraw = dict[Draw, Any]
 # A possible value, after the set of values of each draw that leads to it.
 ConditionalValue = tuple[ValuesByDraw, Any]
@@ -263,9 +264,10 @@ _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
     """Returns the sum of two noises of one variable, or of two draws that nothing restricts yet.
 
-    The sum of two normal draws is a normal draw. The difference of two geometric draws with equal
-    distributions is a two-sided geometric draw; that of two exponential draws is a Laplace draw.
-    Raises UnfixedDrawError if a draw must be fixed first, and NotTraced for other sums.
+    The sum of two normal draws is a normal draw. The difference of two exponential draws is a
+    Laplace draw. The difference of two geometric draws with one distribution is a two-sided
+    geometric draw. Raises UnfixedDrawError if a draw must be fixed first, and NotTraced for other
+    sums.
     """
     constant = a.constant + b.constant
     if a.variable_key == b.variable_key:

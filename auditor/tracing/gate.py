@@ -29,6 +29,7 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
 # Classes of values that may depend on random draws that are not fixed yet.
 SYMBOLIC_TYPES = (Symbol, *_OPEN_ARRAYS)
+# Types of NumPy scalars; types of values without entries, which compiled code may receive.
 SCALAR_TYPES = set(np.sctypeDict.values()) - {np.void, np.object_}
 ATOMIC_TYPES: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, Fraction}
 ATOMIC_TYPES |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALAR_TYPES}

@@ -109,6 +109,7 @@ _CLASSES: tuple[Any, ...] = (
     type(None), bytearray, np.ndarray, np.generic, np.number, np.integer, np.floating, np.bool_,
     np.inexact, np.signedinteger, np.unsignedinteger, np.random.Generator,
 )  # fmt: skip
+# Compiled classes that traced code may use, by id.
 KNOWN_CLASSES = {id(c): c for c in (*_CLASSES, *set(np.sctypeDict.values()))}
 _BUILTIN_CLASSES = [c for c in vars(builtins).values() if isinstance(c, type)]
 KNOWN_CLASSES |= {id(c): c for c in _BUILTIN_CLASSES if issubclass(c, Exception)}
@@ -164,6 +165,8 @@ RANDOM_FUNCTION_BY_NAME = {
     for name, f in vars(random).items()
     if name[0].islower() and type(f) in (types.MethodType, types.BuiltinMethodType)
 }
+# Functions that make arrays, and functions of numbers, which the module ``arrays`` replaces so that
+# they accept values that depend on random draws.
 ARRAY_CONSTRUCTORS = {n: getattr(np, n) for n in ["array", "asarray", "zeros", "ones", "full"]}
 ARRAY_CONSTRUCTORS |= {n: getattr(np, n) for n in ["zeros_like", "ones_like", "full_like"]}
 MATH_FUNCTIONS = {

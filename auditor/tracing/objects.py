@@ -24,6 +24,7 @@ from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.rewriting import rewrite_code
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
+# Stands for an attribute that does not exist.
 MISSING: Any = object()
 COMPILED_METHOD_TYPE = types.WrapperDescriptorType
 # Special methods of ``object``, ``tuple`` and exceptions.
@@ -174,7 +175,8 @@ class ObjectReader(CallGate):
     def _is_draw_or_reduction(self, value: Any, kind: Any, name: str) -> bool:
         """Whether ``value.name`` is a random draw of a generator, or a reduction of a known ufunc.
 
-        The generator must be that of the traced code, or one that the present run created.
+        The generator must belong to the traced code: its argument ``rng``, or a generator that the
+        present run created.
         """
         if kind is np.ufunc:
             known_one = id(value) in known.ALLOWED_FUNCTIONS or id(value) in self.special

@@ -166,7 +166,7 @@ def _has_nan(array: NDArray[Any]) -> bool:
 
 @lru_cache(maxsize=256)
 def _to_structure(shape: tuple[int, ...]) -> Hashable:
-    """Returns the structure of an array of numbers, which equals that of its nested lists."""
+    """Returns the structure of an array of numbers, equal to the structure of its nested lists."""
     if len(shape) == 1 or not shape[0]:
         return "row", shape[0]
     return "list", (_to_structure(shape[1:]),) * shape[0]
@@ -184,6 +184,7 @@ def are_close(one: Any, other: Any) -> bool:
 # A traced distribution covers the values of outputs. It also covers their forms if equal values
 # have equal forms for every input. This is checked for the forms seen in replays.
 
+# Name of the check of forms in reports.
 FORM_CHECK_NAME = "form of the answers"
 _NOISE = "noise"
 # Observed forms (types, shapes, signs of zero) of the parts of outputs, by the key of the part: a

@@ -145,9 +145,7 @@ class RealDraw:
         return tuple(combine)
 
     def split_cell(self, cell: Any, threshold: Any) -> tuple[Any, Any]:
-        """Splits ``cell``, a tuple of intervals, into the values below ``threshold`` and those
-        above.
-        """
+        """Splits ``cell``, a tuple of intervals, into its values below and above ``threshold``."""
         parts = (-math.inf, threshold), (threshold, math.inf)
         return self.intersect_cells(cell, parts[:1]), self.intersect_cells(cell, parts[1:])
 
@@ -323,7 +321,7 @@ class ExecutionPath:
       first pairs are given; later decisions take option 0.
     - ``budget``: counter of the interpreter steps that remain for all runs on one input.
     - ``eager``: whether each discrete draw is fixed to one value when it is made, for code that
-      reads types of values. Otherwise a draw stays undecided until a branch depends on it.
+      reads types of values. If false, the value of a draw stays open until a branch depends on it.
     - ``sources``: the random draws so far.
     - ``limits``: the cell of each draw that a decision has restricted.
     - ``sums``: for each draw that stands for a weighted sum of other draws, these draws and their

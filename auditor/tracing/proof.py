@@ -67,8 +67,8 @@ class DistributionPair:
     def sum_masses_above(self, epsilon: float) -> tuple[float, float]:
         """Returns the probabilities under P and Q of the outputs with a ratio above e^epsilon.
 
-        P and Q are the output distributions of two inputs. The ratio is that of an output's
-        probability (or density) under P to that under Q.
+        P and Q are the output distributions of two inputs. The ratio is an output's probability (or
+        density) under P, divided by its probability (or density) under Q.
         """
         p, q = self._sum_excess(epsilon)[2:].tolist()
         return p, q
@@ -92,7 +92,7 @@ class DistributionPair:
         """Returns bounds (lower, upper) on the smallest epsilon with a divergence of at most
         ``delta``.
 
-        The divergence is that of ``bound_divergence``.
+        ``bound_divergence`` defines the divergence.
         """
         if self.bound_divergence(0.0)[1] <= delta:
             return 0.0, 0.0
@@ -489,11 +489,12 @@ def _make_event(
 def _describe_key(
     structure: Hashable, key: OutputKey, p: OutputMass, q: OutputMass | None, atoms: MassTable
 ) -> tuple[list[str], tuple[float, float], str]:
-    """Returns the texts of the values in ``key``, two log-probabilities, and a note.
+    """Returns the texts of the values in ``key``, its log-probabilities under both inputs, and a
+    note.
 
-    ``key``: values at some positions of an output; the text of noise is an interval. ``p``, ``q``:
-    probabilities of the key under both inputs; ``q`` is None if the key does not occur under the
-    second input. The log-probabilities are those under both inputs.
+    ``key``: values at some positions of an output; the text of noise is an interval.
+    ``p``, ``q``: probabilities of the key under both inputs; ``q`` is None if the key does not
+        occur under the second input.
     """
     if tables.DENSITY_SLOT not in key:
         note = _name_draws(p.cells) if q else _IMPOSSIBLE

@@ -1,8 +1,8 @@
 """Runs every execution path of a randomizer in the tracing interpreter, and checks it by replays.
 
 The interpreter tracks every operation, but could compute a wrong result. A replay runs the callable
-itself with concrete values of the random draws. A path counts only if the output of the replay
-agrees with that of the interpreter.
+itself with concrete values of the random draws. A path counts only if replay and interpreter have
+the same output.
 """
 
 from __future__ import annotations

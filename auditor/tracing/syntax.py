@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
 
+# Compiler flags of all ``from __future__`` imports.
 FUTURE_FLAGS = functools.reduce(
     operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )

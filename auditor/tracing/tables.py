@@ -47,6 +47,7 @@ _BRANCHES = {
 }
 
 
+# Values of an output at the positions of one block.
 OutputKey = tuple[Hashable, ...]
 
 

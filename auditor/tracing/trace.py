@@ -120,7 +120,7 @@ class Trace:
         """Returns the log-probability or log-density of each of ``outputs`` for an input, shape
         (n,).
 
-        ``value``: the input, one of those that were traced.
+        ``value``: the input, which must be one of the traced inputs.
         """
         return self._find_dist(value).log_probs(outputs)
 
@@ -132,6 +132,7 @@ class Trace:
 __all__ = ["NotTraced", "Trace"]
 
 
+# Name of the check in reports.
 PROOF_CHECK_NAME = "proof from the code"
 # Number of sampled outputs to compare with the traced distributions: in total, and minimum per
 # input.

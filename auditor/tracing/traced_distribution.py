@@ -184,9 +184,9 @@ class TracedDist:
 def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
     """Computes the output distributions of several inputs from their execution paths.
 
-    For all inputs, the positions of an output are divided into the same fixed values and the same
-    independent blocks, so that the distributions can be compared. Raises NotTraced if a
-    distribution has too many entries.
+    The fixed values and the independent blocks of an output are at equal positions for all inputs,
+    so that the distributions can be compared. Raises NotTraced if a distribution has too many
+    entries.
     """
     fixed: dict[Hashable, set[int]] = {}
     for branch in (branch for ran in inputs for branch in ran.path_results):

@@ -25,6 +25,7 @@ from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_interva
 Floats = NDArray[np.float64]
 
 Rule = TypeVar("Rule", covariant=True)
+# Guesses of a rule: the first world, neither world (the rule abstains), or the second world.
 FIRST, NEITHER, SECOND = 1, 0, -1
 # Number of wrong guesses that is added to the counts: an event that is absent from the selection
 # split may still occur.
@@ -88,8 +89,8 @@ class RuleTestPlan:
     delta: delta of the lower bound on epsilon.
     alpha: error probability of the bound, 1 minus its confidence.
     margin: number of standard errors by which a predicted bound is reduced, so that an event with
-        few counts is not selected by chance. The standard errors are those of the counts from which
-        the bound is predicted.
+        few counts is not selected by chance. The standard errors are estimated from the counts from
+        which the bound is predicted.
     """
 
     n_draws: int
@@ -183,6 +184,7 @@ def _weighted_median(counts: Floats, middles: Floats) -> float:
 
 # Counts of outputs of two worlds in m intervals, (2, m), or in two halves of a split (2, 2, m).
 WorldCounts = Floats
+# Guess of a rule in each of m intervals, (m,): FIRST, NEITHER or SECOND.
 GuessTable = NDArray[np.int8]
 # Number of cuts that are tried in all pairs, and number of tried thresholds of the log-ratio.
 _TAILS = 64
@@ -217,8 +219,8 @@ class CandidateRule(NamedTuple, Generic[Rule]):
 def choose_best_rule(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule[Rule] | None:
     """Returns the candidate rule with the largest predicted lower bound on epsilon.
 
-    A candidate replaces an earlier one only if its bound exceeds that of the earlier one by more
-    than the share ``MIN_BOUND_GAIN``. The result is None if there are no candidates.
+    An earlier candidate is kept unless the bound of a later one is larger by more than 1%
+    (``MIN_BOUND_GAIN``). The result is None if there are no candidates.
     """
     best: CandidateRule[Rule] | None = None
     for each in candidates:
@@ -260,10 +262,9 @@ def propose_rules(
 
     There are three kinds of rules:
 
-    - guess one world above a cut, and the same or the other world below a second cut; the cuts of
-      one rule are chosen by counts of outputs, those of a second rule by a model of these counts;
-    - guess the more likely world in each interval with a large log-ratio of the counts, where
-      log-ratios of one half of the values are evaluated on the other half;
+    - guess a world above one cut, and a world below another cut; one rule of this kind chooses the
+      cuts by counts of outputs, a second rule by a model of these counts;
+    - guess the more likely world in each interval with a large log-ratio of the counts;
     - guess the more likely world only in the few intervals with the largest log-ratios, if there
       are many values and some of them repeat.
 
@@ -406,7 +407,7 @@ def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGue
     budget: number of draws, delta and error probability of the test on fresh draws, from which the
         rule's bound is predicted.
 
-    The log-ratio is that of the two worlds' counts in the interval. The rule abstains in intervals
+    A log-ratio compares the counts of both worlds in one interval. The rule abstains in intervals
     with a log-ratio below a threshold. Several thresholds are tried and rated by cross-validation:
     the counts of one half choose the intervals in which the rule guesses, right and wrong guesses
     are counted in the other half, and vice versa.
@@ -420,7 +421,7 @@ def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGue
 def find_top_ratio_guesses(halves: WorldCounts, budget: RuleTestPlan) -> list[RatedGuesses]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
-    The log-ratio is that of the counts of two worlds (inputs) in an interval.
+    A log-ratio compares the counts of two worlds (inputs) in one interval.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input)
         and interval, (2, 2, m).
@@ -442,10 +443,10 @@ def _threshold(
 ) -> list[RatedGuesses]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
 
-    The log-ratio is that of the counts of two worlds (inputs), reduced by ``errors`` standard
-    errors. The rule guesses the more likely world of an interval. Its bound is predicted by
-    cross-validation: one half of the outputs orders the intervals, the other half counts the
-    guesses, and vice versa.
+    A log-ratio compares the counts of two worlds (inputs) in one interval, and is reduced by
+    ``errors`` standard errors. The rule guesses the more likely world of an interval. Its bound is
+    predicted by cross-validation: one half of the outputs orders the intervals, the other half
+    counts the guesses, and vice versa.
     """
     guesses = np.zeros((2, len(levels)))  # right and wrong guesses
     for train, test in (halves, halves[::-1]):

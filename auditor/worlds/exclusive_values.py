@@ -212,12 +212,12 @@ def find_exclusive_rules(
 
     Right and wrong guesses are counted on ``outputs``:
 
-    - For a set, each draw in turn is guessed by a set that is made from all other draws.
+    - For a set, each draw is guessed by a set that is made from all other draws.
     - For ranges, one half of the outputs determines the ranges, and the other half is guessed.
 
     A set is used only if it has more than three times as many right as wrong guesses. If there is
-    no such rule, one set is used regardless, with a predicted bound of 0. At most 64 entries are
-    examined.
+    no rule, one set is used although its guesses are worse, with a predicted bound of 0. At most 64
+    entries are examined.
     """
     namer = namer or EntryNamer(outputs[0].shape[1:])
     readings = list(_count_values(outputs, namer))

@@ -460,8 +460,8 @@ def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha
     alpha: total error, 1 minus the confidence of all limits together.
 
     A threshold is the score at one of several fixed ranks, and at most r - 1 scores are strictly
-    beyond the score of rank r. So with m Q scores beyond the threshold, the upper limit of Q is
-    that of the smallest fixed rank of at least m Q + 1.
+    beyond the score of rank r. So with m Q scores beyond the threshold, the smallest fixed rank of
+    at least m Q + 1 gives the upper limit of Q.
     """
     p, q = rates
     k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)

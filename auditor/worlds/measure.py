@@ -123,8 +123,8 @@ def _gaussian_rates(epsilon: float, delta: float) -> EventRates:
     """Returns, for two normal distributions, the tail probabilities beyond each of several
     thresholds.
 
-    The distributions are those of the Gaussian mechanism with (epsilon, delta). The two arrays hold
-    the shares of right and of wrong guesses.
+    A Gaussian mechanism with (epsilon, delta) has these distributions under two inputs. The two
+    arrays hold the shares of right and of wrong guesses.
     """
     mu = find_gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
     return special.ndtr(mu / 2 - _HALF_WIDTHS), special.ndtr(-mu / 2 - _HALF_WIDTHS)

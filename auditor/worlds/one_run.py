@@ -37,9 +37,9 @@ def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
     contrasts: for each discriminant, one weight per row (n, k), from ``make_contrast_weights``.
         The weighted sum of the rows is a difference of two class means.
 
-    A discriminant is the inverse covariance times the difference of the class means. The covariance
-    is that of all rows, in units of each column's standard deviation, shrunk towards a multiple of
-    the identity (Ledoit and Wolf 2004), so that d may exceed n.
+    A discriminant is the inverse covariance times the difference of the class means. The columns
+    are first scaled to standard deviation 1. The covariance of all rows is shrunk towards a
+    multiple of the identity (Ledoit and Wolf 2004), so that d may exceed n.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -287,8 +287,8 @@ class OneRun(Checked, base.Estimator):
     A random fifth of the canaries selects how all other canaries are guessed: the direction in the
     space of features, the number of guesses and, with ``auto``, the theorem that gives the bound.
     The coins of this fifth may be known, because (eps, delta)-DP holds even if some coins are
-    known. The other canaries with the highest scores are guessed "in" and those with the lowest
-    scores "out"; ties are broken at random.
+    known. All other canaries are ordered by score, with random ties; a number of them is guessed
+    "in" at the top and "out" at the bottom.
 
     method: name of the theorem, "guesses" or "trade-off"; "auto" selects one.
     """
@@ -403,9 +403,9 @@ def _score_canaries(
     included: whether the training included each canary, (m,).
     selecting: indices (k,) of the canaries with known coins.
 
-    The held-out scores are those of the canaries ``selecting``, and predict how well the other
+    The held-out scores belong to the canaries ``selecting``, and predict how well all other
     canaries will be guessed. If canaries have several features, a direction in their space is
-    learned; each half of ``selecting`` is then scored along the direction of the other half.
+    learned; each half of ``selecting`` is then scored along the direction that the other half gave.
     """
     labels, n = included[selecting], len(scores)
     if scores.shape[1] > 1:

@@ -151,9 +151,9 @@ class Sampler:
 
         The result is a list if the randomizer returns one output per call. Every call receives a
         copy of the input, so that changes to it do not affect the next call. Raises InputError if
-        the randomizer raises an exception, and if more outputs are drawn than ``allowance``
-        permits. If ``has_exception_outputs``, an exception in a call for one output counts as an
-        output instead.
+        more outputs are drawn than ``allowance`` permits, and if the randomizer raises an
+        exception. An exception in a call for one output is not raised but counts as an output if
+        ``has_exception_outputs``.
         """
         self.allowance.spend(size)
         if self.takes_size:

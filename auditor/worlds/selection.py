@@ -587,7 +587,8 @@ def make_guess_witness(
     counts: counts of right and wrong guesses.
     drawn: numbers of outputs drawn from the two worlds.
 
-    The event is that of the guessed world with the larger ratio of right to wrong guesses.
+    The rule may guess either world; the guess with the larger ratio of right to wrong guesses
+    defines the event.
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (

@@ -129,8 +129,7 @@ class ScalarScore:
 
 
 def _shorten_end(end: float) -> float | None:
-    """Returns the double just below ``end`` if its text is much shorter than that of ``end``, else
-    None.
+    """Returns the double just below ``end`` if its text is much shorter than ``end``, else None.
 
     Such an end is a cut just above a frequent value.
     """
