@@ -22,7 +22,7 @@ def open_std_streams() -> None:
 
 
 def discard_output() -> None:
-    """Redirects standard output, with all text that is still in its buffer, to the null device."""
+    """Redirects standard output to the null device, also text that is still in its buffer."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -49,9 +49,10 @@ def catch_output_errors(fallback_note: str) -> Iterator[None]:
     """Context manager for printing a summary on standard output, which may be closed, full or
     unread.
 
-    ``fallback_note``: sentence that is printed on standard error if printing fails.
+    If the reader of standard output has closed the stream, nothing is printed. Other errors are
+    printed on standard error.
 
-    If the reader of standard output has closed the stream, nothing is printed.
+    ``fallback_note``: sentence that is added to the message of such an error.
     """
     try:
         yield

@@ -1,6 +1,4 @@
-"""Progress of an audit: running tasks and numbers of finished tasks, displayed or passed to a
-function.
-"""
+"""Progress of an audit: running and finished tasks, displayed or passed to a function."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ from fedrec_auditor.reports.writers.paragraph import wrap_paragraph
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-# Function that receives progress: the name of the counted things (rounds, draws, runs), the
-# finished number, the total.
+# Function that receives progress: the name of the work (such as "draws"), the number of finished
+# steps, and the number of all steps.
 StepListener = Callable[[str, int, int], None]
 # Name under which the training of a system counts its rounds.
 TRAINING_STAGE = "training"
@@ -34,10 +32,10 @@ _listening: ContextVar[StepListener | None] = ContextVar("listening", default=No
 
 @contextmanager
 def listen_to_steps(listener: StepListener) -> Iterator[None]:
-    """Context manager that passes this thread's reports of progress to the function ``listener``.
+    """Context manager in which calls of ``report_step`` call the function ``listener``.
 
-    Each report is a call of ``report_step``: the name of the work, the number of finished steps,
-    and the number of all steps.
+    The listener receives the name of the work, the number of finished steps, and the number of all
+    steps.
     """
     token = _listening.set(listener)
     try:
@@ -49,9 +47,8 @@ def listen_to_steps(listener: StepListener) -> Iterator[None]:
 def report_step(work: str, done: int, total: int) -> None:
     """Reports that ``done`` of ``total`` steps of ``work``, such as "draws", are finished.
 
-    The function that ``listen_to_steps`` has set receives the report; without one nothing happens.
-
-    No result may depend on this function.
+    The listener that ``listen_to_steps`` has set receives the report. Without a listener, nothing
+    happens. Results of an audit must not depend on reports.
 
     >>> with listen_to_steps(print):
     ...     report_step("draw", 12, 300)
@@ -65,13 +62,14 @@ def report_step(work: str, done: int, total: int) -> None:
 # The remaining time of an audit is not estimated, because the times of tasks differ by a factor of
 # a thousand, which settings do not predict.
 #
-# Tasks of any process write their progress to a file (``note_progress``). A thread reads the file
-# (``ProgressTracker``) and calls an observer: a progress bar in a terminal, log lines elsewhere, or
-# a caller's function.
+# Tasks write their progress to a file (``note_progress``), from any process. A thread reads the
+# file (``ProgressTracker``) and calls an observer: a progress bar in a terminal, log lines
+# elsewhere, or a caller's function.
 
 logger = logging.getLogger(__name__)
 
-# Seconds between two calls of an observer, and without an event until a log names its tasks.
+# Seconds between two calls of an observer; seconds without a finished task after which a log names
+# the running tasks.
 _PULSE, _SILENT_SECONDS = 1.0, 30.0
 # Seconds between two reads of the notes, and between two notes of one task.
 _POLL, _NOTE_SECONDS = 0.2, 0.5
@@ -105,8 +103,8 @@ ProgressObserver = Callable[[ProgressReport], None]
 class ProgressTracker:
     """Tracks the finished and running tasks of an audit, and passes the progress to a function.
 
-    - ``observe``: function that receives each ``ProgressReport``, or None. If it raises an
-      exception, it is not called again.
+    - ``observe``: function that receives each ``ProgressReport``; None to pass the progress to no
+      function. If it raises an exception, it is not called again.
     - ``done``: number of tasks that were finished before the tracker starts.
     - ``total``: number of all tasks.
     """
@@ -162,10 +160,10 @@ class ProgressTracker:
 
     @contextmanager
     def open_notes_file(self) -> Iterator[Path]:
-        """Context manager that provides a file to which ``write_progress_note`` writes progress.
+        """Context manager that provides the path of a file for ``write_progress_note``.
 
-        Any process of this machine can write to the file. A thread reads the notes, and all
-        remaining notes are read on exit.
+        Any process of this machine can write notes to the file. A thread of this process reads the
+        notes, the last ones on exit.
         """
         with tempfile.TemporaryDirectory(prefix="progress-") as folder:
             path, ended = Path(folder) / "notes", threading.Event()
@@ -198,7 +196,8 @@ def write_progress_note(path: Path | None, task: str, work: str, done: int, tota
     ``task``: name of the task.
     ``work``: name of the work whose steps are counted.
 
-    A note is written atomically, and a full disk is ignored.
+    Notes of several processes do not mix. Errors of the operating system, such as a full disk, are
+    ignored.
     """
     if path is None:
         return
@@ -212,10 +211,10 @@ def write_progress_note(path: Path | None, task: str, work: str, done: int, tota
 
 @contextmanager
 def note_progress(path: Path | None, task: str) -> Iterator[None]:
-    """Context manager in which a task writes its progress to the file ``path`` of notes.
+    """Context manager in which calls of ``report_step`` write notes to the file ``path``.
 
-    Notes are written at the beginning of the task, at the ends of loops, and otherwise at most
-    twice a second.
+    A note is written at the beginning of the task, at the beginning and the end of each work, and
+    otherwise at most twice a second.
     """
     last = "", 0.0
 
@@ -236,8 +235,8 @@ def show_progress(progress: bool | ProgressObserver | None) -> Iterator[Progress
     """Context manager that provides the function to call with each progress report; None without a
     display.
 
-    ``progress``: True to display progress, False not to, None to display it only in a terminal or a
-        notebook; or a function that receives the reports instead.
+    ``progress``: whether to display progress; None to display it only in a terminal or a notebook;
+        or a function that receives the reports.
     """
     if progress is False or callable(progress):
         yield progress or None
@@ -257,8 +256,8 @@ def show_progress(progress: bool | ProgressObserver | None) -> Iterator[Progress
 def show_task_progress(progress: bool | ProgressObserver | None, name: str) -> Iterator[None]:
     """Context manager that displays the progress of a single task.
 
-    ``progress``: True to display progress, False not to, None to display it only in a terminal or a
-        notebook; or a function that receives the reports instead.
+    ``progress``: whether to display progress; None to display it only in a terminal or a notebook;
+        or a function that receives the reports.
     ``name``: name of the task.
     """
     started = last = time.monotonic()
@@ -310,7 +309,7 @@ def display_on_console(console: Console) -> Iterator[ProgressObserver]:
 def _make_log_observer(console: Console) -> ProgressObserver:
     """Returns a function that prints progress reports as lines of a log.
 
-    A line is printed when a task finishes, or if none has finished for 30 seconds.
+    A line is printed when a task finishes, and after 30 seconds without a line.
     """
     last = time.monotonic()
 
@@ -329,15 +328,15 @@ def _make_log_observer(console: Console) -> ProgressObserver:
 def format_log_line(report: ProgressReport) -> str:
     """Returns a progress report as one line of a log.
 
-    The line states the numbers of finished and of all tasks, the task that has just finished or
-    else the running tasks, and the elapsed time.
+    The line states the numbers of finished and of all tasks, the task that has just finished, and
+    the elapsed time. If no task has just finished, the running tasks are named.
     """
     what = report.last_task or "; ".join(format_running_tasks(report)) or "nothing runs yet"
     return f"[{report.done}/{report.total}] {what}; {format_duration(report.elapsed)} so far"
 
 
 def format_running_tasks(report: ProgressReport) -> tuple[str, ...]:
-    """Returns the names of at most four running tasks, and a text on the number of others."""
+    """Returns the names of at most four running tasks, and the number of further ones as text."""
     first = report.running[:_MAX_LINES]
     more = len(report.running) - len(first)
     return (*first, f"and {more} more") if more else first

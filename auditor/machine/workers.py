@@ -36,12 +36,15 @@ _MAX_BYTES = 1 << 28
 
 
 def run_with_timeout(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
-    """Runs ``work`` in a child process for at most ``seconds``; returns its exit code and text.
+    """Runs ``work`` in a child process for at most ``seconds``, and returns its result.
 
-    Raises InputError if ``work`` takes longer, or if its process ends without a result. An
-    AuditError of ``work`` is raised again in this process. The standard output of ``work`` is
-    redirected to standard error, and its standard input is empty. If processes cannot be forked,
-    ``work`` runs in this process, which exits with code 2 at the deadline.
+    ``work``: function that returns an exit code and a text.
+
+    The standard output of ``work`` is redirected to standard error, and its standard input is
+    empty. Raises InputError if ``work`` takes longer, or if its process ends without a result. An
+    InputError or AuditError of ``work`` is raised again in this process, and any other exception
+    as IncompleteError. If processes cannot be forked, ``work`` runs in this process, which exits
+    with code 2 at the deadline.
     """
     if not 0 < seconds <= _MAX_SECONDS:
         raise InputError(
@@ -102,7 +105,8 @@ def _run_child(
 ) -> None:
     """Runs ``work`` in the child process; sends its result or its error to the parent process.
 
-    ``unblocked`` is the mask of blocked signals that is set again when the child has started.
+    ``seal``: random bytes that begin the answer, so that the parent process recognises it.
+    ``unblocked``: mask of blocked signals that is restored when the child has started.
     """
     os.setpgid(0, 0)
     _end_with_parent(os.getppid())
@@ -131,10 +135,10 @@ def _run_child(
 def run_in_child(work: Callable[[], int]) -> int:
     """Runs ``work`` in a child process, and returns the exit code that ``work`` returns.
 
-    A user's code may end its process in a way that no exception handler sees. In a child process it
-    does not end the audit too: InputError is raised. Signals are passed on to the child process,
-    which ends together with this process. On systems without such signals (other than Linux),
-    ``work`` runs in this process.
+    Raises InputError if the process ends before ``work`` returns, as a user's code may do in a way
+    that no exception handler sees. Signals are passed on to the child process, which ends together
+    with this process. On systems without ``signal.sigwaitinfo`` (macOS, Windows), ``work`` runs in
+    this process.
     """
     if not hasattr(signal, "sigwaitinfo"):
         return work()
@@ -161,7 +165,10 @@ def run_in_child(work: Callable[[], int]) -> int:
 
 
 def _make_exit_error(code: int | None) -> InputError:
-    """Error for a process that ended without an answer, with ``code`` or by a signal."""
+    """Returns the error for a process that ended without an answer.
+
+    ``code``: exit code; minus the number of the signal if a signal ended the process.
+    """
     ended = f"ended with exit code {code}"
     if code is not None and code < 0:
         lack = ", perhaps for lack of memory" * (code == -signal.SIGKILL)
@@ -243,7 +250,7 @@ def _end_outdated_workers() -> None:
 
 
 def _end_workers() -> None:
-    """Kills the worker processes of joblib, as joblib fails to do if it is interrupted."""
+    """Kills the worker processes of joblib, because joblib does not end them if interrupted."""
     from joblib.externals.loky.backend.process import LokyProcess
 
     for worker in multiprocessing.active_children():

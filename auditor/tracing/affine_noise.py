@@ -1,9 +1,9 @@
 """Affine functions of one random draw (noise), and the rules that compute functions of such noise.
 
-Tracing a randomizer's code uses these to represent real-valued randomness exactly. A rule computes
-one function, such as a sum, a minimum or rounding. A comparison in a rule may be true for some
-values of the draw and false for others. The rule is then run once per combination of outcomes, each
-with its own set of values of the draw (a cell).
+They represent real-valued randomness exactly when the code of a randomizer is traced. A rule
+computes one function, such as a sum, a minimum or rounding. If a comparison in a rule is true for
+some values of the draw and false for others, the rule is run for each outcome. Each run then has
+its own set of values of the draw (a cell).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from fedrec_auditor.auditor.tracing.paths import Draw, ExecutionPath, NotTraced, RealDraw
 
+# A set of values (a cell) of each of several random draws.
 ValuesByDraw = dict[Draw, Any]
 # A possible value, after the set of values of each draw that leads to it.
 ConditionalValue = tuple[ValuesByDraw, Any]
@@ -37,8 +38,9 @@ class AffineNoise:
     - ``source``: the random draw.
     - ``coefficient``: exact number, not 0.
     - ``constant``: exact number.
-    - ``function``: None if the variable is the value of the draw. Otherwise the variable is this
-      function, ``math.log`` (of a uniform draw) or ``math.floor``, of ``inner_noise``.
+    - ``function``: None if the variable is the value of the draw. Otherwise the variable is
+      ``function(inner_noise)``, where the function is ``math.floor``, or ``math.log`` for a uniform
+      draw.
     - ``inner_noise``: the noise to which ``function`` is applied; None without ``function``.
     """
 
@@ -50,10 +52,7 @@ class AffineNoise:
 
     @property
     def variable_key(self) -> tuple[Any, ...]:
-        """Hashable key of the random variable without coefficient and constant.
-
-        Two noises with equal keys are affine functions of the same variable.
-        """
+        """Hashable key of the variable; two noises with equal keys depend on the same variable."""
         return self.source, self.function, self.inner_noise
 
     @property
@@ -80,9 +79,9 @@ class AffineNoise:
         """Splits ``cell``, a set of values of the random draw, by whether the noise is below
         ``threshold``.
 
-        Returns two sets of values of the draw: those for which the noise is below the threshold,
-        and all others. If ``strict`` is false, values for which the noise equals the threshold
-        belong to the first set.
+        Returns two sets of values of the draw: values for which the noise is below the threshold,
+        and all other values. If ``strict`` is false, values for which the noise equals the
+        threshold belong to the first set.
         """
         if math.isinf(threshold):
             return (cell, cell[:0]) if threshold > 0 else (cell[:0], cell)
@@ -127,7 +126,7 @@ def to_fraction(value: Any) -> Any:
 
 
 class UnfixedDrawError(Exception):
-    """Raised for a sum of two noises if the value of one must be fixed before they are added.
+    """Raised for a sum of two noises if the value of one of them must be fixed first.
 
     ``source``: the random draw whose value the execution path must fix.
     """
@@ -137,19 +136,19 @@ class UnfixedDrawError(Exception):
 
 
 class ComparisonCase:
-    """One case of a computation with noise: values of the draws for which each comparison has one
-    outcome.
+    """One case of a computation with noise, in which each comparison has one outcome.
 
-    A function of random numbers, such as a minimum, is computed once per case. A comparison is open
-    if it may be true or false, depending on the draws. Cases are found depth first: each new case
-    repeats the outcomes of an earlier case up to an open comparison, whose outcome it reverses.
+    A comparison is open if it is true for some values of the draws and false for others. A function
+    of noise, such as a minimum, is computed once per case, that is, per combination of outcomes of
+    its open comparisons. Cases are found depth first: a new case repeats the outcomes of an earlier
+    case up to one open comparison, and reverses the outcome of this comparison.
 
     - ``path``: the execution path in which the numbers are drawn.
-    - ``cells``: for each draw the set of its values, restricted by the comparisons so far.
-    - ``outcomes``: outcomes of the open comparisons that the new case takes from the earlier case,
-      ending with the reversed one. Every further open comparison is taken as true.
-    - ``alternatives``: the ``outcomes`` of cases that are still to be computed, one per open
-      comparison that was taken as true in this case.
+    - ``cells``: for each draw the set of its values that give the outcomes of this case so far.
+    - ``outcomes``: given outcomes of the first open comparisons, the last of them reversed. Every
+      further open comparison is taken as true.
+    - ``alternatives``: the ``outcomes`` of cases to compute later, one per open comparison that
+      this case takes as true.
     """
 
     def __init__(self, path: ExecutionPath, cells: ValuesByDraw, outcomes: list[bool]) -> None:
@@ -160,10 +159,9 @@ class ComparisonCase:
     def is_less(self, a: Any, b: Any, *, strict: bool = True) -> bool:
         """Returns the outcome of a < b, or of a <= b if ``strict`` is false, for numbers or noise.
 
-        If the comparison is true for some values of a random draw and false for others, ``cells``
-        is restricted to the values with the returned outcome. Ties are ignored for a draw with a
-        density, because their probability is 0. Raises NotTraced if two different noises are
-        compared.
+        If the comparison is open, ``cells`` is restricted to the values of the draw with the
+        returned outcome. Ties are ignored for a draw with a density, because their probability is
+        0. Raises NotTraced if two different noises are compared.
         """
         if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
             if a.variable_key != b.variable_key:
@@ -193,8 +191,7 @@ class ComparisonCase:
 def apply_to_noise(
     path: ExecutionPath, function: Callable[..., Any], cells: ValuesByDraw, values: tuple[Any, ...]
 ) -> Iterator[ConditionalValue]:
-    """Yields the possible results of ``function(*values)``, if noise (a random number) is among
-    ``values``.
+    """Yields the possible results of ``function(*values)``, where some values are noise.
 
     Each result is a pair (cells, value). ``cells`` gives for each random draw the set of its values
     that leads to the result ``value``; the argument ``cells`` limits these sets. Raises NotTraced
@@ -267,9 +264,10 @@ _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
     """Returns the sum of two noises of one variable, or of two draws that nothing restricts yet.
 
-    The sum of two normal draws is a normal draw. The difference of two equal geometric or
-    exponential draws is a two-sided geometric or Laplace draw. Raises UnfixedDrawError if a draw
-    must be fixed first, and NotTraced for other sums.
+    The sum of two normal draws is a normal draw. The difference of two exponential draws is a
+    Laplace draw. The difference of two geometric draws with one distribution is a two-sided
+    geometric draw. Raises UnfixedDrawError if a draw must be fixed first, and NotTraced for other
+    sums.
     """
     constant = a.constant + b.constant
     if a.variable_key == b.variable_key:
@@ -361,7 +359,7 @@ def _copysign(part: ComparisonCase, size: Any, a: Any) -> Any:
 def _floor(part: ComparisonCase, a: AffineNoise) -> Any:
     """Rounds noise down to an integer.
 
-    If the noise has a range of less than 256, the values of its draw are split into one part per
+    If the noise has a range of less than 256, the values of its draw are split by the resulting
     integer. Otherwise the result is noise whose variable is the rounded number.
     """
     if a.is_lattice:

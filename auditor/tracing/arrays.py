@@ -1,9 +1,8 @@
 """NumPy arrays whose entries may depend on random draws, for code that is being traced.
 
-A ``TracedArray`` holds objects and records the dtype of the array of numbers that it represents.
-Element-wise NumPy functions are applied entry by entry (NEP 13), and leave the draws behind the
-entries undecided. Other NumPy functions work on the objects (NEP 18), or on concrete arrays after
-the execution path has fixed every entry.
+A ``TracedArray`` holds objects that stand for numbers. Element-wise NumPy functions are applied
+entry by entry (NEP 13), and do not fix the draws behind the entries. Other NumPy functions work on
+the objects (NEP 18), or on concrete arrays after the execution path has fixed every entry.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class TracedArray(np.ndarray):
     """An array of objects, each a concrete value or a ``Symbol`` (a value that depends on random
     draws).
 
-    ``real_dtype``: dtype of the array of numbers that this array represents.
+    ``real_dtype``: dtype of the numbers that the objects stand for, of any kind (also integers).
     """
 
     real_dtype: np.dtype[Any]
@@ -34,7 +33,7 @@ class TracedArray(np.ndarray):
     def wrap(cls, objects: Any, dtype: Any) -> TracedArray:
         """Makes a traced array that holds ``objects`` unchanged.
 
-        ``dtype``: dtype of the array of numbers that the traced array represents.
+        ``dtype``: dtype of the numbers that the objects stand for.
         """
         array = np.asarray(objects, dtype=object).view(cls)
         array.real_dtype = np.dtype(dtype)
@@ -44,7 +43,7 @@ class TracedArray(np.ndarray):
     def convert(cls, objects: Any, dtype: Any) -> TracedArray:
         """Makes a traced array that holds ``objects``, each converted to ``dtype``.
 
-        ``dtype``: type of the entries, and the type that the traced array reports.
+        ``dtype``: dtype of the numbers that the objects stand for.
         """
         return cls.wrap(_vectorize(make_cast(dtype))(np.asarray(objects, dtype=object)), dtype)
 
@@ -53,7 +52,7 @@ class TracedArray(np.ndarray):
 
     @property
     def dtype(self) -> Any:
-        """The dtype of the array of numbers that this array represents."""
+        """The dtype of the numbers that the objects stand for."""
         return self.real_dtype
 
     @property
@@ -65,7 +64,7 @@ class TracedArray(np.ndarray):
         """Returns an array of plain numbers, after fixing the value of every random entry.
 
         The execution path is restricted to these values. Raises NotTraced for an entry that is
-        noise (``AffineNoise``), which has no single value to fix.
+        noise (``AffineNoise``), whose value cannot be fixed.
         """
         entries = [e.to_concrete() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
         return np.array(entries, dtype=self.real_dtype).reshape(self.shape)
@@ -151,9 +150,7 @@ class TracedArray(np.ndarray):
         return bool(self.to_concrete())
 
     def tolist(self) -> Any:
-        """Returns the entries as nested lists of numbers and of symbols (values that depend on
-        draws).
-        """
+        """Returns nested lists of the entries: numbers or symbols (values that depend on draws)."""
         return _vectorize(to_scalar)(self.objects).tolist()
 
     def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:  # type: ignore[override]
@@ -185,7 +182,7 @@ class TracedArray(np.ndarray):
         return super().view(*kind)
 
     def tobytes(self, *_: Any) -> bytes:
-        """Returns the bytes of the array of numbers that this array represents.
+        """Returns the bytes of the array of numbers that the entries stand for.
 
         The execution path first fixes the value of every random entry.
         """
@@ -195,16 +192,16 @@ class TracedArray(np.ndarray):
 class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
     """The entries ``array[mask]`` for a mask that depends on random draws that are not fixed yet.
 
-    Element-wise operations with plain numbers apply to the whole array. When the result is assigned
-    to ``array[mask]``, the mask selects between the old and the new entries, so the code does not
-    branch. Every other operation first fixes the mask on the execution path.
+    Element-wise operations with plain numbers are computed for the whole array. When the result is
+    assigned to ``array[mask]``, the mask selects between the old and the new entries, so the
+    execution path does not branch. Every other operation first fixes the mask on the path.
     """
 
     def __init__(self, values: TracedArray, mask: TracedArray) -> None:
         self.values, self.mask = values.copy(), mask.copy()
 
     def has_mask(self, mask: TracedArray) -> bool:
-        """Whether ``mask`` consists of the same objects as the mask of these entries."""
+        """Whether ``mask`` has the same shape and the same objects as the mask of these entries."""
         pairs = zip(self.mask.objects.flat, mask.objects.flat, strict=True)
         return self.mask.shape == mask.shape and all(a is b for a, b in pairs)
 
@@ -313,8 +310,8 @@ def _find_dtype(function: Callable[..., Any], inputs: Any, **options: Any) -> An
 def _to_array(objects: Any, dtype: Any, inputs: Any) -> Any:
     """Returns ``objects``, computed entry by entry from ``inputs``, as an array of ``dtype``.
 
-    The array is concrete if no object depends on a random draw and the execution path fixes each
-    discrete draw when it is made. Otherwise it is a traced array.
+    The result is a traced array. It is a concrete array if no object depends on a random draw and
+    the execution path fixes each discrete draw when it is made.
     """
     array = TracedArray.convert(objects, dtype)
     if not _is_symbolic(array):
@@ -404,9 +401,10 @@ def _to_lists(value: Any) -> Any:
 
 
 def _wrap_constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
-    """Wraps ``function``, which makes an array, to make a ``TracedArray`` unless ``eager`` is true.
+    """Wraps ``function``, which makes an array, so that it makes a ``TracedArray``.
 
-    ``eager``: whether the execution path fixes each discrete draw when it is made.
+    ``eager``: whether the execution path fixes each discrete draw when it is made; arrays without
+        symbols then stay plain arrays.
     """
 
     def make(*args: Any, **kwargs: Any) -> Any:

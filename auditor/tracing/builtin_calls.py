@@ -2,7 +2,7 @@
 
 A function is replaced if it reads objects of the traced code or returns a lazy iterator. Each
 replacement receives the tracing interpreter, the tuple of arguments and the dict of keyword
-arguments. The arguments may be of any type.
+arguments of the call.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def is_instance(run: OperationTracer, args: Any, kwargs: Any = None) -> bool:
     ``run``: the tracing interpreter.
     ``args``: the pair (value, classes).
 
-    The base classes of the value's class decide, or a table for the abstract classes of ``numbers``
-    and ``collections.abc``. No ``__instancecheck__`` is called.
+    Only the base classes of the value's class are compared; no ``__instancecheck__`` is called. For
+    the abstract classes of ``numbers`` and ``collections.abc``, a table is used.
     """
     value, classes = args
     kind = run.get_class(value)

@@ -88,8 +88,8 @@ def find_extreme(entries: Any, key: Any, is_better: Any) -> Any:
     """Equivalent of ``min`` and ``max`` with a key function, in plain Python that tracing can
     follow.
 
-    ``is_better`` compares two keys: less-than for ``min``, greater-than for ``max``. Among equally
-    good entries the first is returned.
+    ``is_better``: comparison of two keys, less-than for ``min`` or greater-than for ``max``. If
+    several entries are extreme, the first one is returned.
     """
     iterator = iter(entries)
     best = next(iterator)

@@ -27,8 +27,9 @@ from fedrec_auditor.auditor.tracing.paths import ExecutionPath, NotTraced, PathT
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
-# Classes of values that may depend on undecided random draws.
+# Classes of values that may depend on random draws that are not fixed yet.
 SYMBOLIC_TYPES = (Symbol, *_OPEN_ARRAYS)
+# Types of NumPy scalars; types of values without entries, which compiled code may receive.
 SCALAR_TYPES = set(np.sctypeDict.values()) - {np.void, np.object_}
 ATOMIC_TYPES: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, Fraction}
 ATOMIC_TYPES |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALAR_TYPES}
@@ -54,7 +55,7 @@ _TEXTS = {id(f) for f in (str, repr, format, ascii)}
 _DISPATCHER = type(np.concatenate)
 _READING = _operator_ids("contains indexOf countOf concat")
 _PROTOCOLS = (abs, round, pow, divmod, min, max, sorted)
-# Names of functions that only read an iterator to its end.
+# Names of functions that read an iterator to its end and do nothing else with it.
 _CONSUMING = known.split_names(
     "str.join set frozenset dict math.fsum math.prod bytes bytearray set.union set.update "
     "set.difference set.intersection dict.update collections.deque sorted min max"
@@ -93,14 +94,15 @@ class CallGate(ABC):
 
     A run is one execution of the traced code along one execution path.
 
-    - ``new_objects``: objects that the present run created, by id. The run may write only to these.
+    - ``new_objects``: objects that the present run created, by id. The run may change only these
+      objects.
     - ``reads``: mutable objects that the code read but the run did not create, by id, with their
       content when first read.
-    - ``name_reads``: names that are defined outside of the run and were read, with their values at
-      that time.
+    - ``name_reads``: names that are defined outside of the run and were read, with the value that
+      was read first.
     - ``is_replayed``: whether a replay, which repeats a run with concrete numbers, can call the
-      traced callable itself. That is impossible if the code draws from a global generator, is
-      compiled by Numba, or reads the class of the generator.
+      traced callable itself. It cannot if the code draws from a global generator, is compiled by
+      Numba, or reads the class of the generator; the interpreter then replays the run.
     """
 
     def __init__(self, rng: TracedGenerator) -> None:
@@ -248,8 +250,8 @@ class CallGate(ABC):
     def _call_asarray(self, target: Any, args: tuple[Any, ...], kwargs: Any, name: str) -> Any:
         """Calls ``numpy.asarray`` and returns its result.
 
-        A result that is, or shares memory with, an argument that the run did not create does not
-        count as created by the run.
+        If the result shares memory with an argument that the run did not create, the result does
+        not count as created by the run.
         """
         result = self.call_compiled(target, args, kwargs, name)
         given = args[0] if args else None
@@ -271,10 +273,11 @@ class CallGate(ABC):
     ) -> Any:
         """Checks the arguments, calls the compiled ``function`` and returns its result.
 
-        No other method calls compiled code. ``name``: name of the function for messages. ``size``:
-        function that estimates from the arguments how many entries the result has, so that results
-        that are too large are refused before the call; None if no estimate is needed. Raises
-        NotTraced for arguments that compiled code may not receive.
+        ``name``: name of the function for messages.
+        ``size``: function that estimates from the arguments how many entries the result has, so
+            that too large results are refused before the call; None if no estimate is needed.
+
+        Raises NotTraced for arguments that compiled code may not receive.
         """
         self.count_steps(_CALL)
         arguments: dict[int, Any] = {}
@@ -309,10 +312,10 @@ class CallGate(ABC):
         return result
 
     def run_code(self, action: Callable[[], Any]) -> Any:
-        """Returns the result of ``action()``, and raises any exception of it wrapped as
-        TracedError.
+        """Returns the result of ``action()``, and raises its exceptions wrapped in TracedError.
 
-        TracedError marks exceptions of the traced code.
+        Errors of the tracing itself (NotTraced, PathTooRare) are raised as they are. Raises
+        NotTraced for RecursionError and MemoryError.
         """
         try:
             with np.errstate(over="ignore"):
@@ -392,7 +395,7 @@ class CallGate(ABC):
     def refuse_too_long(self, length: int) -> None:
         """Raises NotTraced if a container or array of ``length`` entries is too large (over 2^22).
 
-        Work on the entries is counted as steps of the tracing interpreter.
+        The entries are also counted as steps of the tracing interpreter (one step per 32 entries).
         """
         self.rng.path.budget.spend(max(0, min(length, _MAX_SIZE)) >> 5)
         if length > _MAX_SIZE:
@@ -442,8 +445,8 @@ class CallGate(ABC):
     def make_arrays_concrete(self, value: Any) -> Any:
         """Returns ``value`` with plain arrays in place of arrays that depend on random draws.
 
-        The execution path fixes the values of these draws. Code that reads the memory of arrays
-        needs plain arrays.
+        The execution path fixes the values of these draws. Compiled code that reads the memory of
+        arrays needs plain arrays.
         """
         if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
             return type(value)(map(self.fix_value, value))
@@ -460,7 +463,7 @@ class CallGate(ABC):
 def _takes_symbols(function: Any) -> bool:
     """Whether ``function`` accepts arguments that depend on random draws.
 
-    Such a function belongs to this package, or passes arrays of draws on to methods of their class.
+    Such a function belongs to this package, or calls methods of its arguments' classes.
     """
     kind = type(function)
     if kind is types.BuiltinFunctionType and function.__module__ == "_operator":
@@ -478,8 +481,7 @@ def _describe(value: Any) -> str:
 def _read_content(value: Any) -> Any:
     """Returns the content of a container, to notice later changes.
 
-    The content consists of the values of entries of built-in types, and the ids of all other
-    entries.
+    The content of an entry is its value for built-in types, and otherwise its id.
     """
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()

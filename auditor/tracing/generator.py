@@ -1,8 +1,8 @@
 """The random generator of traced code, which records draws on an execution path, without sampling.
 
-The traced function receives this generator in place of its own. Tracing also uses this generator in
-place of the global generators of NumPy and Python. Distributions that tracing does not support
-raise NotTraced with their name.
+The traced function receives this generator as its argument ``rng``. Tracing also uses this
+generator in place of the global generators of NumPy and Python. Distributions that tracing does not
+support raise NotTraced with their name.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class TracedGenerator(np.random.Generator):
     with given values of the draws, a draw returns a number.
 
     ``may_treat_int_as_real``: whether an integer with more than 2^40 possible values is treated as
-        a real number; if false, it may only be used as a seed. Only the mechanisms of this package
-        may treat integers as reals: their claims allow for the rounding, and their exact samplers
-        draw again if two draws are equal.
+        a real number; if false, it may only be used as a seed. It is true only while a mechanism of
+        this package draws: its claim allows for the rounding, and exact samplers draw again if two
+        draws are equal.
     """
 
     may_treat_int_as_real = True
@@ -86,9 +86,7 @@ class TracedGenerator(np.random.Generator):
         return self.uniform(size=size)
 
     def geometric(self, p: Any, size: Any = None) -> Any:
-        """Draws the number of trials (1, 2, ...) up to the first success, which has probability
-        ``p``.
-        """
+        """Draws the number of trials (1, 2, ...) until one succeeds; ``p``: success probability."""
         share = _to_probability(p)
         if share == 0:
             raise ValueError("p <= 0, p > 1 or p contains NaNs")
@@ -109,8 +107,8 @@ class TracedGenerator(np.random.Generator):
         """Draws integers from ``low`` to ``high`` - 1, or to ``high`` if ``endpoint``, each equally
         likely.
 
-        If ``high`` is None, the integers start at 0 and ``low`` is the end. Raises NotTraced if a
-        bound is an array.
+        If ``high`` is None, ``low`` is used in its place, and the integers start at 0. Raises
+        NotTraced if ``low`` or ``high`` is an array.
         """
         low, high = (0, low) if high is None else (low, high)
         if np.ndim(low) or np.ndim(high):
@@ -131,8 +129,8 @@ class TracedGenerator(np.random.Generator):
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Draws the number of successes in ``n`` trials with success probability ``p``.
 
-        Raises NotTraced for more than 4096 trials, or if the exact probabilities have too many
-        digits.
+        Raises NotTraced for more than 4096 trials, or if the exact probabilities, as fractions,
+        have too many digits.
         """
         if np.ndim(n) or np.ndim(p):
             shape = () if size is None else size
@@ -215,12 +213,12 @@ class TracedGenerator(np.random.Generator):
         raise NotTraced("tracing does not support Generator.bit_generator")
 
     def trace_seeding(self, a: Any = None, **_: Any) -> None:
-        """Handles the seeding of a global generator in traced code, if the seed ``a`` is a fresh
-        draw with at least 2^31 possible values.
+        """Replaces a call that seeds a global generator in traced code with the seed ``a``.
 
-        The later draws of the global generator stay independent. The draw ``a`` is marked as used
-        up, so that any other use of it raises NotTraced. Raises NotTraced for any other seed.
-        Without a seed, and in replays (runs with given values of the draws), nothing happens.
+        The seed must be a fresh draw with at least 2^31 possible values; NotTraced is raised for
+        other seeds. The later draws of the global generator are then independent draws. The draw
+        ``a`` is marked as used up, so that any other use of it raises NotTraced. Without a seed,
+        and in replays (runs with given values of the draws), nothing happens.
         """
         if a is None or self.path.values is not None:
             return
@@ -238,9 +236,7 @@ class TracedGenerator(np.random.Generator):
         raise NotTraced("the code seeds a generator with a value that is not a fresh random draw")
 
     def spawn(self, n_children: int) -> Any:
-        """Returns a list that holds this generator ``n_children`` times, because all its draws are
-        independent.
-        """
+        """Returns this generator ``n_children`` times, in a list: all its draws are independent."""
         return [self for _ in range(n_children)]
 
     def draw_uniformly(self, name: str, values: tuple[Any, ...]) -> Any:
@@ -286,8 +282,9 @@ class TracedGenerator(np.random.Generator):
     def _draw_finite(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
         """Records a draw from ``values`` with probabilities ``masses``, and returns its value.
 
-        The value is a symbol, which depends on the draw. The value is concrete in a replay (a run
-        with given values of the draws), and on a path that fixes each discrete draw when made.
+        The returned value is a symbol, which depends on the draw. It is concrete in a replay (a run
+        with given values of the draws), and on a path that fixes each discrete draw when it is
+        made.
         """
         if len(values) > _MAX_VALUES:
             raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} possible values")
@@ -315,8 +312,8 @@ class TracedGenerator(np.random.Generator):
     def _to_array(self, draws: Any, shape: Any, dtype: Any) -> Any:
         """Returns draws as an array of ``shape`` and ``dtype``.
 
-        The array is concrete in replays (runs with given values of the draws), and if the path
-        fixes every discrete draw and all draws are fixed.
+        The array is concrete in replays (runs with given values of the draws). It is also concrete
+        on a path that fixes each discrete draw when it is made, if all draws are discrete.
         """
         open_draws = any(isinstance(entry, Symbol) for entry in draws)
         if self.path.values is not None or (self.path.eager and not open_draws):

@@ -266,8 +266,8 @@ class Interpreter(CallTracer):
     """The complete tracing interpreter, which runs a Python function once for many values of its
     random draws.
 
-    The class adds to ``CallTracer`` the support of formatted strings, exceptions, context managers,
-    ``match`` patterns, imports and class definitions.
+    The class adds formatted strings, exceptions, context managers, ``match`` patterns, imports and
+    class definitions to ``CallTracer``.
     """
 
     exception_class = TracedError
@@ -275,15 +275,16 @@ class Interpreter(CallTracer):
     text = staticmethod("".join)
 
     def make_super(self, owner: Any, value: Any) -> Any:
-        """Returns the result of ``super()`` in a method of the class ``owner``, called on
-        ``value``.
+        """Returns the result of ``super()`` in a method that the class ``owner`` defines.
+
+        ``value``: the object on which the method was called.
         """
         return builtin_calls.make_super(self, (owner, value))
 
     def wrap_operand(self, value: Any) -> Operand:
         """Wraps ``value``, an operand of ``a and b`` or ``a < b < c`` in traced code.
 
-        This interpreter, not Python, then decides whether the operand counts as true.
+        This interpreter, not Python, then compares the operand, and decides whether it is true.
         """
         return Operand(self, value)
 
@@ -308,8 +309,9 @@ class Interpreter(CallTracer):
     def to_exception(self, error: Any) -> TracedError:
         """Converts the operand of a traced ``raise`` statement to a TracedError.
 
-        ``error``: the operand: an exception, or a class that is called to make one. Raises
-            NotTraced if the result is not an Exception.
+        ``error``: the operand: an exception, or a class that is called to make one.
+
+        Raises NotTraced if the result is not an Exception.
         """
         if type(error) is type:
             error = self.call(error, (), {})
@@ -329,49 +331,41 @@ class Interpreter(CallTracer):
         return sys.exc_info()[1]
 
     def is_finally_run(self, before: Any) -> bool:
-        """Whether the ``finally`` block of a traced ``try`` statement is run.
+        """Whether the ``finally`` block of a traced ``try`` statement has to run now.
 
         The block is skipped if tracing itself ended within the statement, for example by NotTraced.
-        ``before``: exception that was being handled when the ``try`` statement began; None if there
-            was none.
+        ``before``: exception that was being handled when the ``try`` statement began, or None.
         """
         return self.get_current_error() is before or sys.exc_info()[0] is TracedError
 
     def wrap_context(self, manager: Any) -> Any:
-        """Returns a context manager with which a ``with`` statement of traced code is run by this
-        interpreter.
+        """Wraps the context manager of a ``with`` statement in traced code.
 
-        ``manager``: the context manager of the statement. A ``numpy.errstate`` is returned
-            unchanged.
+        This interpreter then runs its ``__enter__`` and ``__exit__``. A ``numpy.errstate`` is
+        returned unchanged.
         """
         return manager if type(manager) is np.errstate else _Context(self, manager)
 
     def matches_sequence(self, value: Any, length: int) -> bool:
-        """Whether ``value`` matches the pattern of a ``match`` statement for a sequence of
-        ``length`` entries.
-        """
+        """Whether ``value`` matches a ``match`` pattern for a sequence of ``length`` entries."""
         if type(value) in (list, tuple):
             return len(value) == length
         self.check_kind(value, (str, bytes, int, float, bool, dict, type(None)), "match")
         return False
 
     def matches_mapping(self, value: Any, *keys: Any) -> bool:
-        """Whether ``value`` matches the pattern of a ``match`` statement for a mapping with
-        ``keys``.
-        """
+        """Whether ``value`` matches a ``match`` pattern for a mapping with ``keys``."""
         return type(value) is dict and all(self.contains(value, key) for key in keys)
 
     def matches_class_pattern(self, value: Any, kind: Any) -> bool:
-        """Whether ``value`` matches the pattern of a ``match`` statement for an object of class
-        ``kind``.
-        """
+        """Whether ``value`` matches a ``match`` pattern for an object of class ``kind``."""
         return builtin_calls.is_instance(self, (value, kind))
 
     def import_module(self, name: str, first: str = "") -> types.ModuleType:
         """Imports the module ``name``, and returns the module or its top-level package.
 
-        ``first``: name of the top-level package, to return that, as ``import a.b`` does; "" to
-            return the module itself.
+        ``first``: name of the top-level package, if that is to be returned, as by ``import a.b``;
+            "" to return the module itself.
 
         Raises NotTraced if the result is not an ordinary module.
         """

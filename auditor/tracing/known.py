@@ -1,10 +1,10 @@
-"""Table of the compiled functions that traced code may call, as their results depend on arguments
+"""Table of the compiled functions that traced code may call: their results depend on arguments
 alone.
 
 Each entry is the function itself, as it was when this module was imported. These functions keep no
-state between calls, read no clock, draw no random numbers, and call no methods of their arguments
-that tracing cannot see, for arguments of the types that the module ``gate`` allows. Comments give
-the reason for each group.
+state between calls, read no clock and draw no random numbers. For arguments of the types that the
+module ``gate`` allows, they call no methods that tracing cannot see. Comments give the reason for
+each group.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ _CLASSES: tuple[Any, ...] = (
     type(None), bytearray, np.ndarray, np.generic, np.number, np.integer, np.floating, np.bool_,
     np.inexact, np.signedinteger, np.unsignedinteger, np.random.Generator,
 )  # fmt: skip
+# Compiled classes that traced code may use, by id.
 KNOWN_CLASSES = {id(c): c for c in (*_CLASSES, *set(np.sctypeDict.values()))}
 _BUILTIN_CLASSES = [c for c in vars(builtins).values() if isinstance(c, type)]
 KNOWN_CLASSES |= {id(c): c for c in _BUILTIN_CLASSES if issubclass(c, Exception)}
@@ -118,8 +119,8 @@ def list_special_functions() -> dict[int, Any]:
     """Returns the element-wise functions of scipy.special and the hashes of xxhash, keyed by
     ``id``.
 
-    Each library is included if it has been imported. Functions with loops over objects are
-    excluded, because these may call Python functions.
+    Each library is included if it has been imported. Element-wise functions that accept arrays of
+    objects are excluded, because they may call Python functions.
     """
     names = vars(sys.modules.get("scipy.special", math))
     ufuncs = [f for f in names.values() if type(f) is np.ufunc]
@@ -146,7 +147,7 @@ ALLOWED_FUNCTIONS = {
 _EXCLUDED = (type, np.ndarray, np.random.Generator)
 ALLOWED_FUNCTIONS |= {i: c for i, c in KNOWN_CLASSES.items() if c not in _EXCLUDED}
 """Allowed compiled functions, by the function's id; ``gate`` checks their arguments."""
-# Functions that write to their first argument.
+# Functions that change their first argument.
 WRITING_FUNCTIONS = {
     id(f): f
     for f in (np.put, np.copyto, np.place, np.putmask, np.fill_diagonal, np.put_along_axis,
@@ -164,6 +165,8 @@ RANDOM_FUNCTION_BY_NAME = {
     for name, f in vars(random).items()
     if name[0].islower() and type(f) in (types.MethodType, types.BuiltinMethodType)
 }
+# Functions that make arrays, and functions of numbers, which the module ``arrays`` replaces so that
+# they accept values that depend on random draws.
 ARRAY_CONSTRUCTORS = {n: getattr(np, n) for n in ["array", "asarray", "zeros", "ones", "full"]}
 ARRAY_CONSTRUCTORS |= {n: getattr(np, n) for n in ["zeros_like", "ones_like", "full_like"]}
 MATH_FUNCTIONS = {

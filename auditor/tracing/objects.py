@@ -24,16 +24,17 @@ from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.rewriting import rewrite_code
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
+# Stands for an attribute that does not exist.
 MISSING: Any = object()
 COMPILED_METHOD_TYPE = types.WrapperDescriptorType
 # Special methods of ``object``, ``tuple`` and exceptions.
 _SLOTS = (COMPILED_METHOD_TYPE, types.MethodDescriptorType, types.BuiltinFunctionType)
-# Methods of symbols, and of arrays of them, that leave the draws undecided.
+# Methods of symbols, and of masked arrays of symbols, that do not fix the draws.
 _OPEN_METHODS: dict[Any, set[str]] = {Symbol: {"item", "copy", "astype"}, MaskedEntries: {"astype"}}
 _ARGS = vars(BaseException)["args"]
 _CLASS = vars(object)["__class__"]
-# Methods that look up attributes of objects, classes, modules and bound methods. From Python 3.14
-# on, exceptions have that of ``object``.
+# Methods that look up attributes of objects, classes, modules, bound methods and exceptions. From
+# Python 3.14 on, exceptions have the method of ``object``.
 _GETTERS = [kind.__getattribute__ for kind in
             (object, type, types.ModuleType, types.MethodType, BaseException)]  # fmt: skip
 _MRO, _NAMES = (vars(type)[name].__get__ for name in ("__mro__", "__dict__"))
@@ -76,8 +77,8 @@ class PartialCall:
 class SuperProxy:
     """The result of ``super()`` in traced code.
 
-    - ``owner``: class in whose method ``super()`` is called. Attributes are looked up in the base
-      classes that follow this class.
+    - ``owner``: class that defines the method in which ``super()`` is called. Attributes are looked
+      up in the base classes after this class.
     - ``receiver``: object on which the method was called.
     """
 
@@ -133,8 +134,9 @@ class ObjectReader(CallGate):
         self.modules: dict[int, dict[str, Any]] = {}
 
     def get_attribute(self, value: Any, name: str) -> Any:
-        """Returns ``value.name`` in traced code; raises NotTraced if this could run code that is
-        not traced.
+        """Returns the attribute ``name`` of ``value`` in traced code.
+
+        Raises NotTraced if this could run code that is not traced.
         """
         self.count_steps()
         kind = self.get_safe_class(value)
@@ -173,7 +175,8 @@ class ObjectReader(CallGate):
     def _is_draw_or_reduction(self, value: Any, kind: Any, name: str) -> bool:
         """Whether ``value.name`` is a random draw of a generator, or a reduction of a known ufunc.
 
-        The generator must be that of the traced code, or one that the present run created.
+        The generator must belong to the traced code: its argument ``rng``, or a generator that the
+        present run created.
         """
         if kind is np.ufunc:
             known_one = id(value) in known.ALLOWED_FUNCTIONS or id(value) in self.special
@@ -206,7 +209,8 @@ class ObjectReader(CallGate):
     def get_module_value(self, names: dict[str, Any], name: str) -> Any:
         """Returns ``names[name]`` in traced code, where ``names`` are the global names of a module.
 
-        Raises NotTraced for lists, dicts and sets of the standard library, which may change.
+        Raises NotTraced for lists, dicts and sets of the standard library, because their content
+        may change.
         """
         value = names[name]
         kind = type(value)
@@ -360,11 +364,10 @@ class ObjectReader(CallGate):
         return self._bind(self.look_up(kind, name, after=value.owner), kind, name, value.receiver)
 
     def find_method(self, value: Any, name: str) -> Callable[..., Any] | None:
-        """Returns a special method, such as ``__len__``, of an object whose class is written in
-        Python.
+        """Returns a special method, such as ``__len__``, bound to the object ``value``.
 
-        The result is bound to the object. It is None for other objects, and if the class does not
-        define the method.
+        The result is None if the class of the object is not written in Python, or does not define
+        the method.
         """
         kind = self.get_safe_class(value)
         if not self.is_python_class(kind) or known.KNOWN_CLASSES.get(id(kind)) is kind:
@@ -377,8 +380,7 @@ class ObjectReader(CallGate):
         return lambda *args: self.call(member, (value, *args), {})
 
     def call_cached(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls a function whose first result is cached, such as a cached property, and returns the
-        result.
+        """Calls a function that caches its result, such as a cached property; returns the result.
 
         Raises NotTraced if the function draws random numbers, because later calls would share them.
         """
@@ -422,9 +424,7 @@ class ObjectBuilder(ObjectReader):
         self.set_attribute_unchecked(value, name, new)
 
     def set_attribute_unchecked(self, value: Any, name: str, new: Any) -> None:
-        """Sets an attribute as ``object.__setattr__`` does, without checking who created the
-        object.
-        """
+        """Sets an attribute as ``object.__setattr__`` does, also of objects from before the run."""
         member = self.look_up(type(value), name)
         if type(member) is property:
             if member.fset is None:
@@ -492,9 +492,7 @@ class ObjectBuilder(ObjectReader):
         return [part for part in member.values() if part._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
 
     def is_plain_dataclass(self, kind: type) -> bool:
-        """Whether a class is a dataclass whose fields can be read without running code of the
-        class.
-        """
+        """Whether a class is a dataclass whose fields can be read without running its code."""
         parts = self.get_fields(kind)
         if not parts or type(self.look_up(kind, "__getattribute__")) is not COMPILED_METHOD_TYPE:
             return False

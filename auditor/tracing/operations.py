@@ -46,7 +46,7 @@ _MAX_BITS = 1 << 13
 
 
 class Operand:
-    """An operand of ``a and b`` or ``a < b < c`` whose truth and comparisons the tracing decides.
+    """An operand of ``a and b`` or ``a < b < c``, compared and tested by the tracing interpreter.
 
     - ``run``: the tracing interpreter.
     - ``value``: the value of the operand.
@@ -71,8 +71,8 @@ class Operand:
 class OperationTracer(objects.ObjectBuilder):
     """Operators, subscripts, loops and conditions on values of traced code.
 
-    Special methods of classes of the traced code are traced step by step. Compiled operators are
-    checked and then called.
+    Operators that classes of the traced code define (special methods) are traced step by step.
+    Compiled operators are checked and then called.
     """
 
     def _call_special(self, name: str, mirrored: str, a: Any, b: Any) -> Any:
@@ -401,9 +401,11 @@ class OperationTracer(objects.ObjectBuilder):
     def run_if_else(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
         """Returns the value of ``body() if test else orelse()`` in traced code.
 
-        ``read()`` returns the values that ``body`` and ``orelse`` read. If these are numbers or
-        text and ``test`` depends on random draws, both functions are computed and the execution
-        path does not branch.
+        If ``test`` is concrete, or the values that ``read()`` returns are not all numbers or texts,
+        one of the two functions is called. Otherwise both are called, the result is a symbol (a
+        value that depends on random draws), and the execution path does not branch.
+
+        ``read()``: the values that ``body`` and ``orelse`` read.
         """
         if type(test) is Symbol and not self.rng.path.eager and self._are_plain(read):
             values = body(), orelse()

@@ -34,8 +34,8 @@ class Output(NamedTuple):
     """The output of one call of a randomizer, split into structure and single values (leaves).
 
     - ``structure``: hashable description of the nested containers, without the values.
-    - ``leaves``: the values in order; each is a concrete value or a symbol (a value that
-      depends on random draws).
+    - ``leaves``: the single values in order, each concrete or a symbol (a value that depends on
+      random draws).
     """
 
     structure: Hashable
@@ -166,7 +166,7 @@ def _has_nan(array: NDArray[Any]) -> bool:
 
 @lru_cache(maxsize=256)
 def _to_structure(shape: tuple[int, ...]) -> Hashable:
-    """Returns the structure of an array of numbers, which equals that of its nested lists."""
+    """Returns the structure of an array of numbers, equal to the structure of its nested lists."""
     if len(shape) == 1 or not shape[0]:
         return "row", shape[0]
     return "list", (_to_structure(shape[1:]),) * shape[0]
@@ -181,9 +181,10 @@ def are_close(one: Any, other: Any) -> bool:
 
 # Forms of outputs: types, shapes, the order of keys, signs of zero.
 #
-# A traced distribution covers the values of outputs. It also covers their forms if the forms follow
-# from the values in the same way for every input. This is checked for the forms seen in replays.
+# A traced distribution covers the values of outputs. It also covers their forms if equal values
+# have equal forms for every input. This is checked for the forms seen in replays.
 
+# Name of the check of forms in reports.
 FORM_CHECK_NAME = "form of the answers"
 _NOISE = "noise"
 # Observed forms (types, shapes, signs of zero) of the parts of outputs, by the key of the part: a
@@ -192,21 +193,21 @@ FormsByPartKey = dict[Hashable, set[Hashable]]
 
 
 def iter_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
-    """Yields the form of each part of an output (its types, shapes and signs of zero), as pairs
-    (key, form).
+    """Yields pairs (key, form) for the parts of an output: its containers and its single values
+    (leaves).
 
-    ``output``: output of the callable itself in a replay (a run with concrete draws); its form is
-        listed.
-    ``path``: output that tracing computed on the same execution path; it shows which values are
-        noise.
-    ``values``: the output ``path`` with the concrete values of the draws; it gives the keys.
+    A form consists of types, shapes and signs of zero. Forms with equal keys are compared between
+    inputs:
 
-    The parts are the containers of the output and its single values (leaves). The keys determine
-    which forms are compared between inputs:
+    - The key of the containers is the structure of the output.
+    - The key of a leaf is the structure, its position and its value.
+    - The key of a leaf with noise (a random real number) omits the value. The form omits the sign
+      of zero, because the sign of rounded noise depends on the draws.
 
-    - A leaf has its position and its value as the key.
-    - A leaf with noise (a random real number) has only its position as the key. Its form has no
-      sign of zero, because the sign of rounded noise depends on the draws.
+    ``output``: output of the callable itself in a replay (a run with concrete draws), whose form is
+        read.
+    ``path``: output that tracing computed on the same execution path, in which noise is marked.
+    ``values``: the output ``path`` with the concrete values of the draws, for the keys.
     """
     leaves: list[tuple[str, bool]] = []
     yield values.structure, _read_form(output, leaves)
@@ -224,7 +225,7 @@ def iter_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hash
 
 
 def make_form_key(value: Any) -> Hashable:
-    """Returns the types and shapes of all parts of a value, as a hashable object."""
+    """Returns the form of a value (types, shapes and signs of zero) as a hashable object."""
     leaves: list[tuple[str, bool]] = []
     return _read_form(value, leaves), tuple(leaves)
 

@@ -50,7 +50,7 @@ class FiniteDraw:
 
     @property
     def support_mask(self) -> int:
-        """Bit mask of the values with positive probability; bit i stands for the i-th value."""
+        """Bit mask of the values with positive probability: bit k stands for ``values[k]``."""
         return sum(1 << k for k, mass in enumerate(self.masses) if mass)
 
     def intersect_cells(self, one: Any, other: Any) -> Any:
@@ -99,7 +99,8 @@ class FiniteDraw:
 class RealDraw:
     """A random draw of a real number or of an integer from a standard distribution.
 
-    A cell, a set of values of the draw, is a tuple of disjoint intervals (low, high).
+    A cell, a set of values of the draw, is a tuple of disjoint intervals (low, high). The ends of
+    intervals lie between integers if the draw is an integer.
 
     - ``name``: the call that draws, as reports show it.
     - ``family``: "uniform" on [0, 1], "laplace", "exponential", "normal", "geometric" (1, 2, ...),
@@ -144,9 +145,7 @@ class RealDraw:
         return tuple(combine)
 
     def split_cell(self, cell: Any, threshold: Any) -> tuple[Any, Any]:
-        """Splits ``cell``, a tuple of intervals, into the values below ``threshold`` and those
-        above.
-        """
+        """Splits ``cell``, a tuple of intervals, into its values below and above ``threshold``."""
         parts = (-math.inf, threshold), (threshold, math.inf)
         return self.intersect_cells(cell, parts[:1]), self.intersect_cells(cell, parts[1:])
 
@@ -249,6 +248,7 @@ def _list_bits(cell: int) -> list[int]:
     return [k for k in range(cell.bit_length()) if cell >> k & 1]
 
 
+# Maximum number of paths of one input, and probability below which a path is left out.
 MAX_PATHS = 1 << 14
 MIN_PATH_PROB = 2.0**-100
 # Maximum number of interpreter steps for one input, over all its paths.
@@ -282,21 +282,22 @@ class OutOfSteps(NotTraced):
 class StateChanged(NotTraced):
     """Raised if a value outside of the traced call changed after the code read it.
 
-    After other NotTraced errors, tracing is tried again with all discrete draws fixed. It is not
-    tried again after this error, because the second attempt would not notice the change.
+    Tracing is not tried again after this error (with all discrete draws fixed), because a second
+    attempt would not notice the change.
     """
 
 
 class PathTooRare(Exception):
-    """Raised on an execution path whose probability is below 2^-100; tracing then leaves out the
-    path.
-    """
+    """Raised on an execution path whose probability is below 2^-100, and which is left out."""
 
 
 class StepBudget:
     """Number of steps of the tracing interpreter allowed for one input.
 
-    The count depends only on the code, not on the machine's speed.
+    The number of steps depends only on the code, not on the machine's speed.
+
+    - ``steps``: the allowed number.
+    - ``remaining``: number of steps that are left.
     """
 
     def __init__(self, steps: int = MAX_STEPS_PER_INPUT) -> None:
@@ -313,14 +314,14 @@ class ExecutionPath:
     """One run of the traced code: its random draws, their allowed values, and its decisions.
 
     A decision is a branch of the code that depends on a random draw. A cell is a set of values of a
-    draw. A replay is a run with given values of the draws; the constructor then takes the expected
-    draws (``sources``) and their values (``values``), and draws return concrete numbers.
+    draw. A replay is a run with given values of the draws, which return concrete numbers; its
+    constructor takes the expected draws (``sources``) and their ``values``.
 
-    - ``decisions``: pairs (index of the option taken, number of options). The first pairs are
-      given; later decisions take option 0.
+    - ``decisions``: for each decision, a pair (index of the option taken, number of options). The
+      first pairs are given; later decisions take option 0.
     - ``budget``: counter of the interpreter steps that remain for all runs on one input.
     - ``eager``: whether each discrete draw is fixed to one value when it is made, for code that
-      reads types of values. Otherwise a draw stays undecided until a branch depends on it.
+      reads types of values. If false, the value of a draw stays open until a branch depends on it.
     - ``sources``: the random draws so far.
     - ``limits``: the cell of each draw that a decision has restricted.
     - ``sums``: for each draw that stands for a weighted sum of other draws, these draws and their
@@ -369,10 +370,10 @@ class ExecutionPath:
         return self.values[place]
 
     def take_option(self, options: int) -> int:
-        """Returns the index of the option that this path takes at the present branch of the code.
+        """Returns the index of the option that this path takes at the current branch of the code.
 
         ``options``: number of options. Raises NotTraced if there are too many branches, or if
-        ``options`` differs from an earlier run of the same path.
+        the number of options differs from an earlier run with the same decisions.
         """
         self.budget.spend(_DECISION)
         if self._decided >= _MAX_DEPTH:
@@ -386,8 +387,7 @@ class ExecutionPath:
         return taken
 
     def choose_draw_value(self, source: RealDraw) -> None:
-        """Makes this path take one value of the geometric draw ``source``; other paths take the
-        other values.
+        """Fixes the geometric draw ``source`` to one of its values; other paths take other values.
 
         Values rarer than 2^-100 are left out. Raises NotTraced if there are too many values.
         """
@@ -420,8 +420,7 @@ class ExecutionPath:
         ``parts``: the summed draws and their weights; no other operation may use these draws
             afterwards.
 
-        If an equal sum was replaced before, the draw that replaced it is returned instead of
-        ``total``.
+        The result is ``total``, or the single draw that replaced an equal sum before.
         """
         for known, before in self.sums.items():
             if before == parts:
@@ -432,11 +431,12 @@ class ExecutionPath:
         return total
 
     def sample_draws(self, rng: np.random.Generator, limits: dict[Draw, Any]) -> Any:
-        """Samples a value of every random draw within ``limits``, the allowed set of values of each
-        draw.
+        """Samples a value of every random draw of this path, and returns the values by draw.
 
-        The result maps draws to values. It is None if sampled values rarely satisfy limits on sums
-        of draws.
+        ``limits``: the allowed set of values of each draw; a draw without limits may take all its
+            values.
+
+        The result is None if 1,000 samples do not satisfy the limits on sums of draws.
         """
         for _ in range(_TRIES):
             values = {s: s.sample_value(limits.get(s, s.domain), rng) for s in self.sources}

@@ -43,8 +43,8 @@ _ALIKE = 1e-12
 class DistributionPair:
     """Output distributions P and Q of a first and a second input, compared at a delta above 0.
 
-    - ``output_tag_pairs``: the outputs of both inputs, grouped by tag (structure of an output with
-      its constant values).
+    - ``output_tag_pairs``: the distributions of outputs with one tag (structure of an output with
+      its constant values) under both inputs, for each tag.
     - ``max_lost_prob``: upper bound on the probability that is missing from Q, because execution
       paths of the second input were too rare to trace.
     """
@@ -56,30 +56,30 @@ class DistributionPair:
     def from_distributions(cls, p: TracedDist, q: TracedDist, lost: float) -> DistributionPair:
         """Pairs the output distributions ``p`` and ``q`` of two inputs.
 
-        ``lost``: probability of the execution paths of ``q`` that were left out. Raises NotTraced
-        if outputs combine several noises that are not normal.
+        ``lost``: upper bound on the probability of the execution paths of ``q`` that were left out.
+        Raises NotTraced if outputs combine several noises that are not normal, or if paths were
+        left out and outputs have several independent parts.
         """
         second = q.tag_outputs
         parts = [_TagPair.of(each, second.get(tag), lost) for tag, each in p.tag_outputs.items()]
         return cls(parts, lost)
 
     def sum_masses_above(self, epsilon: float) -> tuple[float, float]:
-        """Returns the probabilities under P and under Q of the set of outputs with a large
-        probability ratio.
+        """Returns the probabilities under P and Q of the outputs with a ratio above e^epsilon.
 
-        P and Q are the output distributions of two inputs. The set contains all outputs whose
-        probability under P is more than e^epsilon times that under Q.
+        P and Q are the output distributions of two inputs. The ratio is an output's probability (or
+        density) under P, divided by its probability (or density) under Q.
         """
         p, q = self._sum_excess(epsilon)[2:].tolist()
         return p, q
 
     def bound_divergence(self, epsilon: float) -> tuple[float, float]:
-        """Returns two limits of the hockey-stick divergence at ``epsilon``: a lower bound, and an
-        upper bound if nothing was lost (``max_lost_prob`` 0).
+        """Returns a lower and an upper limit of the hockey-stick divergence of P from Q.
 
-        The divergence is that of P from Q, the output distributions of the first and the second
-        input. Tracing may lose a probability of up to ``max_lost_prob`` under Q, so e^epsilon times
-        ``max_lost_prob`` is subtracted from both limits.
+        P and Q are the output distributions of the first and the second input. Tracing may lose a
+        probability of up to ``max_lost_prob`` under Q, so e^epsilon times ``max_lost_prob`` is
+        subtracted from both limits. If ``max_lost_prob`` is above 0, the upper limit is not a
+        bound.
         """
         less = math.exp(epsilon) * self.max_lost_prob if self.max_lost_prob else 0.0
         lower, upper = (self._sum_excess(epsilon)[:2] - less).tolist()
@@ -92,8 +92,7 @@ class DistributionPair:
         """Returns bounds (lower, upper) on the smallest epsilon with a divergence of at most
         ``delta``.
 
-        The divergence is the hockey-stick divergence of the first input's output distribution from
-        the second one's.
+        ``bound_divergence`` defines the divergence.
         """
         if self.bound_divergence(0.0)[1] <= delta:
             return 0.0, 0.0
@@ -118,15 +117,15 @@ class DistributionPair:
 
 @dataclass(frozen=True, slots=True)
 class _TagPair:
-    """The outputs with one tag (structure and constant values) under two inputs, for
-    ``DistributionPair``.
+    """The distributions of the outputs with one tag (structure and constant values) under two
+    inputs.
 
     Blocks of values with equal distributions under both inputs are omitted.
 
-    - ``logs``: log-probabilities of the listed outputs, shape (2, outputs).
-    - ``shift``: distance in standard deviations between the two means of a normal number that is an
-      independent part of each listed output; 0 if there is no such number.
-    - ``dense``: pairs of distributions of numbers that have densities.
+    - ``logs``: log-probabilities of the listed outputs under each input, (2, outputs).
+    - ``shift``: distance in standard deviations between the means under both inputs of a normal
+      number that is an independent part of each listed output; 0 if there is no such number.
+    - ``dense``: pairs of distributions, under both inputs, of numbers that have densities.
     """
 
     logs: NDArray[np.float64]
@@ -135,13 +134,15 @@ class _TagPair:
 
     @classmethod
     def of(cls, group: TagOutputs, other: TagOutputs | None, lost: float) -> _TagPair:
-        """Combines independent groups (blocks) of output values, one table of probabilities each.
+        """Combines the independent groups (blocks) of values of the outputs with one tag.
 
-        ``group``, ``other``: the tables under the first and the second input; ``other`` is None if
-        the outputs are impossible under the second. Normal numbers become one number, all other
-        blocks a product. ``lost``: probability of left-out execution paths. Raises NotTraced if
-        several blocks have densities that are not all normal, or if paths were left out and several
-        blocks differ between the inputs.
+        ``group``, ``other``: the distributions of the blocks under the first and the second input;
+            ``other`` is None if the outputs are impossible under the second.
+        ``lost``: upper bound on the probability of left-out execution paths.
+
+        All normal numbers together are equivalent to one normal number. Other blocks are combined
+        to all their joint values. Raises NotTraced if several blocks have densities that are not
+        all normal, or if paths were left out and several blocks differ between the inputs.
         """
         other_log = to_log(other.probability) if other else -math.inf
         logs = np.array([[to_log(group.probability)], [other_log]])
@@ -174,8 +175,9 @@ class _TagPair:
     def excess(self, epsilon: float) -> NDArray[np.float64]:
         """Returns four numbers, summed over these outputs, shape (4,).
 
-        They are a lower and an upper bound on the hockey-stick divergence at ``epsilon``, and the
-        probabilities under both inputs of the outputs whose probability ratio exceeds e^epsilon.
+        The numbers are a lower and an upper bound on the hockey-stick divergence at ``epsilon``,
+        and the probabilities under the first and the second input of the outputs whose probability
+        ratio exceeds e^epsilon.
         """
         losses = log_ratio_of_masses(*self.logs)
         gap = epsilon - np.where(losses == np.inf, 0.0, losses)
@@ -236,10 +238,10 @@ def _compute_shift(p: MassTable, q: MassTable) -> float | None:
     return (a.mean - b.mean) / a.sd if a.sd and a.sd == b.sd and whole else None
 
 
-# Outputs that can be listed form a table of inputs by outputs. Other distributions are compared in
-# pairs. Within a tag (structure and constant values of an output), the log-ratios of independent
-# blocks of values add up. At delta > 0, the divergence of a block of numbers is integrated with
-# error bounds, for every sum of the losses of other blocks.
+# Distributions whose outputs can be listed form a table of inputs by outputs. Other distributions
+# are compared in pairs. Within a tag (structure and constant values of an output), the log-ratios
+# of independent blocks of values add up. At delta > 0, the divergence of a block with a density is
+# integrated with error bounds.
 
 # Maximum relative distance between the bounds on epsilon at which the lower bound counts as exact.
 MAX_RELATIVE_BOUND_GAP = 1e-6
@@ -279,17 +281,16 @@ class _Ratio(NamedTuple):
 def prove_bound(
     dists: Sequence[TracedDist], names: Sequence[str], delta: float, stop_at: float = math.inf
 ) -> Bound:
-    """Computes the largest epsilon over all ordered pairs of inputs: exact, or a lower bound above
-    ``stop_at``.
+    """Computes the largest epsilon over all ordered pairs of inputs, as a lower bound.
 
     - ``dists``: the output distribution of each input.
     - ``names``: the name of each input, for the bound's witness (the worst pair and an event).
     - ``delta``: delta of the bound.
-    - ``stop_at``: an epsilon, such as the claim, above which a lower bound need not be exact.
+    - ``stop_at``: an epsilon, such as the claim, above which the bound need not be exact.
 
-    The bound is marked as tight if its upper and lower limits agree and no rare outputs are left
-    out. Raises NotTraced if the limits differ and the lower limit does not exceed ``stop_at``,
-    and for some outputs that combine several noises.
+    The bound is marked as tight (exact) if a computed upper limit of epsilon agrees with it and no
+    rare outputs are left out. Raises NotTraced if a finite upper limit differs from the bound and
+    the bound does not exceed ``stop_at``, and for some outputs that combine several noises.
     """
     total = sum(dist.n_paths for dist in dists)
     left_out = sum(dist.n_untraced_paths for dist in dists)
@@ -350,7 +351,7 @@ def _bound_all(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], del
     ).compute_bound(REPORT_SCOPE, delta)
     if delta or bound.witness is None:
         return bound
-    # The output that the table itself reports: the first one of the largest ratio.
+    # The output that the witness of the table describes: the first one of the largest ratio.
     high, low = table.max(axis=0), table.min(axis=0)
     with np.errstate(invalid="ignore"):
         output = outputs[int(np.argmax(np.where(high > -np.inf, high - low, 0.0)))]
@@ -458,11 +459,10 @@ def _bound_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[f
 def _make_event(
     p: TracedDist, q: TracedDist, tag: OutputTag, chosen: dict[tuple[int, ...], OutputKey]
 ) -> _Event:
-    """Returns the event that an output has the tag ``tag``, and that some blocks have certain
-    values.
+    """Returns the event that an output has a given tag and given values in some blocks.
 
-    A tag is the structure of an output with its constant values. ``chosen``: values (a key) per
-    block, a group of positions in the output.
+    ``tag``: structure of the output with its constant values.
+    ``chosen``: the given values (a key) of each block, a group of positions in the output.
     """
     group, other = p.tag_outputs[tag], q.tag_outputs.get(tag)
     structure, fixed = tag
@@ -489,11 +489,12 @@ def _make_event(
 def _describe_key(
     structure: Hashable, key: OutputKey, p: OutputMass, q: OutputMass | None, atoms: MassTable
 ) -> tuple[list[str], tuple[float, float], str]:
-    """Returns the texts of the values in ``key``, two log-probabilities, and a note.
+    """Returns the texts of the values in ``key``, its log-probabilities under both inputs, and a
+    note.
 
-    ``key``: values at some positions of an output; the text of noise is an interval. ``p``, ``q``:
-    probabilities of the key under both inputs; ``q`` is None if the key does not occur under the
-    second input. The log-probabilities are those under both inputs.
+    ``key``: values at some positions of an output; the text of noise is an interval.
+    ``p``, ``q``: probabilities of the key under both inputs; ``q`` is None if the key does not
+        occur under the second input.
     """
     if tables.DENSITY_SLOT not in key:
         note = _name_draws(p.cells) if q else _IMPOSSIBLE

@@ -1,8 +1,8 @@
 """Rewrites functions so that every operation in them becomes a call of the tracing interpreter.
 
-Python itself runs names, scopes, arguments, loops and generators. The tracing interpreter
-(``Interpreter``) computes every operation on a value. Syntax without a rule is replaced by a call
-that raises NotTraced.
+The rewritten functions are run by Python, which handles names, scopes, arguments, loops and
+generators. The tracing interpreter (``Interpreter``) computes every operation on a value. Syntax
+without a rule is replaced by a call that raises NotTraced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from fedrec_auditor.auditor.tracing import equivalents
 from fedrec_auditor.auditor.tracing.syntax import FUTURE_FLAGS, find_syntax
 
-# Global name of the interpreter in rewritten code; no source code can contain this name.
+# Global name of the interpreter in rewritten code; it is not a name that source code can contain.
 INTERPRETER_VAR = "<run>"
 # Prefix of the file name, so that debuggers and coverage tools ignore rewritten code.
 _MARK = "<rewritten> "
@@ -32,7 +32,7 @@ OPERATOR_NAMES = {
     "Invert": "invert", "Eq": "eq", "NotEq": "ne", "Lt": "lt", "LtE": "le", "Gt": "gt",
     "GtE": "ge", "Is": "is", "IsNot": "is not", "In": "in", "NotIn": "not in",
 }  # fmt: skip
-# Nodes that do not change, except that their children are rewritten.
+# Nodes that stay unchanged except for their children.
 _UNCHANGED = (
     ast.Return, ast.Expr, ast.Break, ast.Continue, ast.Pass, ast.Nonlocal, ast.Constant,
     ast.NamedExpr, ast.Tuple, ast.Yield, ast.expr_context, ast.arguments,
@@ -47,7 +47,7 @@ _CALLS: dict[type, tuple[str, ...]] = {
     ast.Set: ("make_set", "elts"),
 }
 _LOOPS = {ast.ListComp: "mark_new", ast.SetComp: "make_set", ast.GeneratorExp: "lazy"}
-# Nodes allowed in both parts of ``a if condition else b`` if both are computed.
+# Nodes that a and b in ``a if condition else b`` may contain if both a and b are computed.
 _ARITHMETIC = (ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.Add, ast.Sub, ast.BitXor)
 _THROWN, _SUBJECT = "<thrown>", "<subject>"
 
@@ -203,7 +203,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Global(self, node: ast.Global) -> Any:
         """Removes a ``global`` statement.
 
-        Assignments to its names are replaced by calls that raise NotTraced.
+        Assignments to its names become calls that raise NotTraced.
         """
         return ast.Pass()
 
@@ -238,8 +238,9 @@ class _Rewriter(ast.NodeTransformer):
         return ast.Name(name, ast.Store()), None
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """Rewrites ``a = b``. Assignments to attributes and entries become calls of the tracing
-        interpreter.
+        """Rewrites ``a = b``.
+
+        Assignments to attributes and entries become calls of the tracing interpreter.
         """
         value = self.visit(node.value)
         statements: list[ast.stmt] = []
@@ -339,18 +340,17 @@ class _Rewriter(ast.NodeTransformer):
         return ast.If(ast.UnaryOp(ast.Not(), self._make_test(node.test)), [ast.Raise(failed)], [])
 
     def visit_Raise(self, node: ast.Raise) -> Any:
-        """Rewrites ``raise error`` so that the tracing interpreter constructs the exception that is
-        raised, from an exception or its class.
+        """Rewrites ``raise error`` so that the tracing interpreter makes the raised exception.
 
-        A bare ``raise`` stays.
+        A ``raise`` without an exception stays.
         """
         return ast.Raise(None if node.exc is None else _op("to_exception", self.visit(node.exc)))
 
     def visit_Try(self, node: ast.Try) -> Any:
         """Rewrites ``try`` so that its handlers catch only exceptions of the traced code.
 
-        NotTraced, by which tracing is refused, is not caught. A ``try`` that contains ``yield`` is
-        not supported.
+        Errors of the tracing itself, such as NotTraced, are not caught. A ``try`` that contains
+        ``yield`` is not supported.
         """
         if _has_yield(node):  # closing a generator runs the rest of its try, at an unknown time
             return _op("refuse", "tracing does not support yield within a try statement")
@@ -535,8 +535,8 @@ class _Rewriter(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """Rewrites ``a if condition else b``.
 
-        If a and b are simple arithmetic of names and constants, and the condition depends on random
-        draws, the tracing interpreter then computes both without a branch.
+        If a and b are sums, differences or exclusive-ors of names and constants, the tracing
+        interpreter may compute both of them without a branch (``run_if_else``).
         """
         parts = [*ast.walk(node.body), *ast.walk(node.orelse)]
         body, orelse = self.visit(node.body), self.visit(node.orelse)
@@ -584,10 +584,9 @@ def get_running_file() -> str:
 
 
 def locate_error(error: BaseException) -> str:
-    """Returns the line of traced code that raised ``error``, as text for messages.
+    """Returns the file name, number and text of the line of traced code that raised ``error``.
 
-    The text holds file name, line number and source line. It is "" if no traced code raised the
-    error.
+    The result is text for messages; "" if the error does not come from traced code.
     """
     file, line, trace = "", 0, error.__traceback__
     while trace is not None:

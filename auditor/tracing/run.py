@@ -1,8 +1,8 @@
-"""Runs every execution path of a randomizer in the tracing interpreter, and checks it by a replay.
+"""Runs every execution path of a randomizer in the tracing interpreter, and checks it by replays.
 
-The interpreter tracks every operation, but its result may be wrong. A replay runs the callable
-itself with concrete values of the random draws, and only its output is compared. A path counts only
-if the interpreter and the replay agree.
+The interpreter tracks every operation, but could compute a wrong result. A replay runs the callable
+itself with concrete values of the random draws. A path counts only if replay and interpreter have
+the same output.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PathResult:
     """One execution path of the code that was run in the tracing interpreter.
 
     - ``probability``: probability of the path.
-    - ``cells``: for each random draw the set of its values to which the path restricts it.
+    - ``cells``: for each random draw that the path restricts, the set of its possible values.
     - ``output``: output on this path; its single values may depend on random draws (``Symbol``).
     """
 
@@ -53,8 +53,8 @@ class AllPaths(NamedTuple):
 
     - ``path_results``: the paths that were run.
     - ``n_left_out``: number of paths that were left out, each of probability below 2^-100.
-    - ``is_replayed``: whether each path was checked by a call of the callable itself, with concrete
-      values of the draws, and not by the tracing interpreter alone.
+    - ``is_replayed``: whether the callable itself was called to check each path, with concrete
+      values of the draws; if false, the tracing interpreter replayed the paths.
     - ``output_forms``: observed forms of the parts of outputs (types, shapes, signs of zero), by
       the key of the part (see ``outputs.iter_forms``).
     """
@@ -70,7 +70,7 @@ class SingleOutputRandomizer:
     """A randomizer that returns one output per call.
 
     - ``function``: the callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``takes_size``.
-    - ``takes_size``: whether the callable takes a number of outputs, which is then 1.
+    - ``takes_size``: whether the callable takes a number of outputs; 1 is passed.
     """
 
     function: Callable[..., Any]
@@ -93,9 +93,11 @@ class SingleOutputRandomizer:
     def interpret(self, interpreter: Interpreter, value: Any, *, lazy: bool) -> Any:
         """Computes the output for the input ``value`` by tracing, not by calling the function.
 
-        ``interpreter``: the tracing interpreter. Values that depend on random draws are returned as
-            ``Symbol``. ``lazy``: whether an input array becomes a ``TracedArray``, whose entries
-            may be symbols, so that computing with its entries does not fix draws.
+        Values that depend on random draws are returned as ``Symbol``.
+
+        ``interpreter``: the tracing interpreter.
+        ``lazy``: whether an input array becomes a ``TracedArray``, so that computing with its
+            entries does not fix draws.
         """
         fresh = copy.deepcopy(value)
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
@@ -113,12 +115,13 @@ class SingleOutputRandomizer:
 def trace_paths(randomizer: SingleOutputRandomizer, value: Any, budget: StepBudget) -> AllPaths:
     """Runs all execution paths of ``randomizer`` for the input ``value``.
 
-    Random draws stay undecided as long as the code permits. If that fails, for example because the
-    code reads the type of a draw, all paths are run again, and each discrete draw gets its value
-    when it is made: one path per combination of values.
+    The value of a random draw is fixed only if the code needs it. If that fails, for example
+    because the code reads the type of a draw, all paths are run again, and each discrete draw is
+    fixed when it is made: one path per combination of values.
 
-    ``budget``: number of tracing steps allowed. Raises NotTraced with the line of code that cannot
-    be traced.
+    ``budget``: number of tracing steps allowed.
+
+    Raises NotTraced with the line of code that cannot be traced.
     """
     try:
         return _run_all(randomizer, value, budget, eager=False)
@@ -149,7 +152,7 @@ def _run_all(
             if any(getattr(piece, "is_random_seed", False) for piece in pieces):
                 interpreter.refuse("the code returns a random integer with more than 2^40 values")
         except TracedError as thrown:
-            # If draws are undecided, the exception may be due to the interpreter.
+            # If draws are not fixed, the exception may be due to the interpreter.
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
                 text = get_error_text(thrown.error)
@@ -196,10 +199,10 @@ def _check_replays(
 ) -> FormsByPartKey:
     """Replays the execution paths with concrete draws, and returns the forms of their outputs.
 
-    ``ran``: paths with their outputs.
-    ``replay``: runs the callable on a path.
+    ``ran``: paths with the outputs of the interpreter.
+    ``replay``: runs the callable on a path; returns its output, split and as it is.
 
-    Forms are types, shapes and signs of zero. Raises NotTraced if an output differs from that of
+    Forms are types, shapes and signs of zero. Raises NotTraced if a replay has another output than
     the interpreter.
     """
     forms: FormsByPartKey = defaultdict(set)
@@ -258,9 +261,9 @@ def _cover_values(
 ) -> Iterator[dict[Draw, Any]]:
     """Yields sampled values of all draws of a path, as dicts from draw to value.
 
-    There are at least ``min_count``, and more until each value of each finite draw and of each
-    single value (leaf) of ``output`` has occurred. Raises NotTraced if a path is too rare to be
-    sampled.
+    There are at least ``min_count`` dicts, and more until each value of each finite draw, and each
+    possible value of each leaf of ``output``, has occurred. Raises NotTraced if a path is too rare
+    to be sampled.
     """
     symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
     pieces = [cells for symbol in symbols for cells, _ in symbol.list_values()]

@@ -1,9 +1,9 @@
 """Symbols: values of traced code that depend on random draws which are not fixed yet.
 
-A ``Symbol`` lists its possible values, each with the set of values of every draw (a cell) that
-leads to it. A possible value is a concrete object, or an ``AffineNoise`` of one real draw.
-Functions are applied to each possible value. If the code needs a concrete object, for ``if`` or an
-index, the execution path fixes one value.
+A ``Symbol`` lists its possible values. For each of them it stores the outcomes of the draws that
+lead to it, as one set (a cell) per draw. A possible value is a concrete object, or an
+``AffineNoise`` of one real draw. Functions are applied to each possible value. If the code needs a
+concrete object, such as a condition or an index, the execution path fixes one value.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ class Symbol:
     """A value that depends on random draws of one execution path.
 
     - ``path``: the execution path.
-    - ``list_values()``: the possible values, each with the sets of values of the draws
-      that lead to it.
     - ``call_numpy``: function that calls a NumPy function with symbols among its arguments.
     - ``call_ufunc``: function that applies a NumPy ufunc, entry by entry, to symbols.
     """
@@ -126,8 +124,8 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
     """Returns ``function(*arguments)``, where arguments may be symbols (values that depend on
     draws).
 
-    The function is applied to each possible value. The result is a symbol, or a concrete object if
-    all possible values give the same result.
+    The function is applied to each combination of possible values. The result is a symbol, or a
+    concrete object if all combinations give the same result.
     """
     symbols = [argument for argument in arguments if isinstance(argument, Symbol)]
     if not symbols:
@@ -159,7 +157,7 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
     return symbol.fix_value() if path.eager else symbol
 
 
-# One combination of values of several arguments: (for each draw the set of its values, the values).
+# One combination of the arguments' values: (set of values of each draw that leads to it, values).
 ConditionalTuple = tuple[ValuesByDraw, tuple[Any, ...]]
 
 
@@ -185,12 +183,10 @@ def combine_values(arguments: Iterable[Any], max_size: int) -> list[ConditionalT
 
 
 def fix_symbol(value: Any) -> Any:
-    """Returns one possible value of a symbol (a value that depends on random draws), after fixing
-    it.
+    """Fixes a symbol (a value that depends on random draws) on its path; returns the fixed value.
 
-    Any other value is returned unchanged. The execution path is restricted to the chosen value. The
-    result is a concrete object, or a symbol with a single possible value if that is noise
-    (``AffineNoise``).
+    Values other than symbols are returned unchanged. The result is a concrete object, or a symbol
+    with a single possible value if that is noise (``AffineNoise``).
     """
     return value.fix_value() if isinstance(value, Symbol) else value
 
@@ -211,7 +207,7 @@ def _intersect(one: ValuesByDraw, other: ValuesByDraw) -> ValuesByDraw | None:
 
 
 def _merge(pieces: list[ConditionalValue]) -> list[ConditionalValue]:
-    """Joins possible results of equal value whose sets of draws' values differ in one draw only."""
+    """Joins equal possible values whose cells (sets of values of draws) differ in one draw only."""
     for source in {source: None for cells, _ in pieces for source in cells}:
         groups: dict[Any, ConditionalValue] = {}
         for cells, value in pieces:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
 
+# Compiler flags of all ``from __future__`` imports.
 FUTURE_FLAGS = functools.reduce(
     operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
@@ -20,7 +21,7 @@ FunctionNode = ast.FunctionDef | ast.Lambda
 
 @lru_cache(maxsize=4096)
 def find_syntax(code: CodeType) -> FunctionNode | None:
-    """Returns the syntax tree that compiles to the code object ``code``; None if not found."""
+    """Returns the syntax tree of the function with the code object ``code``; None if not found."""
     generated = code.co_filename == "<string>"
     source = _generate_source(code) if generated else "".join(linecache.getlines(code.co_filename))
     if not source:
@@ -36,7 +37,7 @@ def find_syntax(code: CodeType) -> FunctionNode | None:
 
 
 def _generate_source(code: CodeType) -> str:
-    """Returns the source code that SciPy generates for the method ``_parse_args_rvs``.
+    """Returns the source code that SciPy generates at run time for its method ``_parse_args_rvs``.
 
     The result is "" for any other function. The caller checks that the source compiles to ``code``.
     """

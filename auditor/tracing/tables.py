@@ -1,8 +1,7 @@
-"""Tables of the possible values of a part of a randomizer's output, with probabilities and
-densities.
+"""Tables of the possible values of a block of a randomizer's output, with their probabilities.
 
-A block is a group of values in the output (leaves) that depend on one another. A key holds one
-value per leaf of the block. ``DENSITY_SLOT`` in a key takes the place of a number that has a
+A block is a group of single values in the output (leaves) that depend on one another. A key holds
+one value per leaf of the block. ``DENSITY_SLOT`` in a key takes the place of a number that has a
 density.
 """
 
@@ -32,8 +31,11 @@ MAX_OUTCOMES = 1 << 16
 # Minimum scale of noise relative to its location; smaller noise counts as a rounding error.
 _RESOLVED = 1e-8
 
+# Standard deviations beyond which rounded normal noise is left out; maximum number of its values.
 _REACH, _MAX_ROUNDED = 38.0, 1 << 14
 
+# Intervals in which each density is e^(rate x) times a constant or a normal density: low, high,
+# rate (of a geometric family: times its decay rate).
 _BRANCHES = {
     "uniform": ((-math.inf, math.inf, 0.0),),
     "exponential": ((0.0, math.inf, -1.0),),
@@ -45,6 +47,7 @@ _BRANCHES = {
 }
 
 
+# Values of an output at the positions of one block.
 OutputKey = tuple[Hashable, ...]
 
 
@@ -55,10 +58,10 @@ class OutputMass:
     - ``mass``: probability of the key.
     - ``cells``: for each random draw the set of its values that leads to the key, on one
       execution path.
-    - ``mixture``: distribution of the number that the placeholder ``DENSITY_SLOT`` in the
-      key stands for; empty without a placeholder.
-    - ``has_underflow``: whether the key depends on a normal draw that was rounded down. Its values
-      beyond 38 standard deviations are left out, with probabilities below the range of doubles.
+    - ``mixture``: distribution of the number for which ``DENSITY_SLOT`` stands in the key; empty if
+      the key has no ``DENSITY_SLOT``.
+    - ``has_underflow``: whether the key depends on a rounded normal draw, whose values beyond 38
+      standard deviations are left out.
     """
 
     mass: Probability
@@ -67,8 +70,7 @@ class OutputMass:
     has_underflow: bool = False
 
     def combine_with(self, mass: Probability, cells: ValuesByDraw) -> OutputMass:
-        """Returns the entry for the joint occurrence of this entry's output values and an
-        independent event.
+        """Returns the entry for these output values together with an independent event.
 
         ``mass``: probability of the event.
         ``cells``: for each random draw the set of its values that leads to the event.
@@ -110,10 +112,11 @@ def list_numbers_at(atoms: MassTable, place: int) -> list[float]:
 
 
 def combine_tables(tables: Iterable[MassTable]) -> MassTable:
-    """Returns the joint distribution of independent groups of output values, given one table each.
+    """Returns the joint distribution of independent blocks of output values.
 
-    The tables must not contain densities. Raises NotTraced if the joint table has more than 2^16
-    entries.
+    ``tables``: the distribution of each block, without densities.
+
+    Raises NotTraced if the joint table has more than 2^16 entries.
     """
     joint: MassTable = {(): OutputMass(Fraction(1), {})}
     for table in tables:
@@ -172,8 +175,8 @@ def _iter_entries(
     """Yields keys (tuples of output values) with their entries, for joint values of probability
     ``mass``.
 
-    If several numbers hold the same noise, the first has the density, and the others are stored as
-    functions of the first. Numbers with positive probability become keys of their own.
+    If several numbers hold the same noise, the first number has the density, and the further ones
+    are stored as functions of the first. Numbers with positive probability become separate keys.
     """
     noises = [value for value in values if isinstance(value, AffineNoise)]
     if not noises:
@@ -212,10 +215,10 @@ def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
 
     ``tables``: each table maps keys (tuples of output values) to probabilities.
 
-    A key may have a placeholder for a number that is distributed on a lattice. A key with a plain
-    number in this place and equal other values is then removed: its number becomes a point of the
-    distribution at the key with the placeholder. Raises NotTraced if several values of an output
-    depend on the same integer noise.
+    A key may have a placeholder (``DENSITY_SLOT``) for a number that is distributed on a lattice.
+    Other keys with a plain number in this place, and otherwise equal values, are removed. Their
+    numbers become points of the distribution behind the placeholder. Raises NotTraced if several
+    values of an output depend on the same integer noise.
     """
     lattices = {
         (place, key[:place] + key[place + 1 :]): key
@@ -263,7 +266,8 @@ def _mask_equal(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
 def collect_output_atoms(tables: Sequence[MassTable]) -> MassTable:
     """Returns the atoms of all ``tables``: keys (tuples of output values) of positive probability.
 
-    Atoms must be distinguished from densities. So the result is empty if no table has a density.
+    The result is empty if no table has a density, because atoms serve to distinguish probabilities
+    from densities.
     """
     atoms: MassTable = {}
     smooth = False
@@ -320,8 +324,8 @@ def make_noise_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     """Returns the distribution of noise whose random draw lies in ``cell``, a set of values of the
     draw.
 
-    The total of the distribution is the probability of the cell. Raises NotTraced if the noise is
-    rounded in a way whose probabilities are not known, or is too small relative to its location.
+    The distribution sums to the probability of the cell. Raises NotTraced if the noise is rounded
+    twice or has too many rounded values, or if it is too small relative to its location.
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
     if noise.inner_noise is not None and noise.function is math.floor:

@@ -1,4 +1,4 @@
-"""Traces the code of a randomizer to its output distributions, and checks these by real draws."""
+"""Derives output distributions from a randomizer's code, and compares them with sampled outputs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class Trace:
     - ``inputs``: the inputs for which it was traced.
     - ``dists``: output distribution of each input.
     - ``names``: name of each input; the text of the input if empty.
-    - ``is_replayed``: whether each execution path was checked by a call of the callable itself,
-      with concrete values of the draws, and not by the tracing interpreter alone.
-    - ``output_forms``: observed forms of the outputs (types, shapes, signs of zero) of each input;
-      empty if the inputs themselves differ in form.
+    - ``is_replayed``: whether the callable itself was called to check each execution path, with
+      concrete values of the draws; if false, the tracing interpreter replayed the paths.
+    - ``output_forms``: observed forms of the outputs (types, shapes, signs of zero) of each input.
+      Empty if forms are not compared, because the inputs themselves differ in form or
+      ``randomizer.is_flattened``.
     """
 
     randomizer: SingleOutputRandomizer
@@ -75,8 +76,8 @@ class Trace:
     def compute_bound(self, delta: float, stop_at: float = math.inf) -> Bound:
         """Returns the exact epsilon at ``delta``, the largest over all pairs of inputs.
 
-        ``stop_at``: an epsilon, such as the claim. A lower bound above it is returned even if it
-        is not exact.
+        ``stop_at``: an epsilon, such as the claim. If the result is above it, the result may be a
+            lower bound that is not exact.
         """
         try:
             return prove_bound(self.dists, self._names, delta, stop_at)
@@ -89,7 +90,8 @@ class Trace:
         """Returns a failed check if types, shapes or signs of zero of outputs reveal the input;
         otherwise None.
 
-        ``delta``: delta of the privacy bound.
+        ``delta``: delta of the privacy bound. Raises NotTraced if several forms of equal values
+        cannot be compared (see ``outputs.check_output_forms``).
         """
         return check_output_forms(self.output_forms, self._names, delta)
 
@@ -99,11 +101,10 @@ class Trace:
 
     @property
     def atom_values(self) -> list[float]:
-        """Numbers that have a positive probability as the output, although the output has a density
-        elsewhere; sorted.
+        """Atoms: numbers that have a positive probability among outputs with a density; sorted.
 
         The probability is positive under at least one of the inputs. The list is empty if no output
-        distribution has a density.
+        distribution has a density, or if outputs are not single numbers.
         """
         return sorted({number for dist in self.dists for number in dist.atom_values})
 
@@ -119,7 +120,7 @@ class Trace:
         """Returns the log-probability or log-density of each of ``outputs`` for an input, shape
         (n,).
 
-        ``value``: the input, one of those that were traced.
+        ``value``: the input, which must be one of the traced inputs.
         """
         return self._find_dist(value).log_probs(outputs)
 
@@ -131,8 +132,10 @@ class Trace:
 __all__ = ["NotTraced", "Trace"]
 
 
+# Name of the check in reports.
 PROOF_CHECK_NAME = "proof from the code"
-# Number of real draws to compare with the traced distributions: in total, and minimum per input.
+# Number of sampled outputs to compare with the traced distributions: in total, and minimum per
+# input.
 _DRAWS, _MIN_DRAWS = 20_000, 5_000
 
 
@@ -141,12 +144,12 @@ class TracingResult:
     """The result of tracing the code of a randomizer.
 
     - ``check``: whether the proof succeeded, and the reason.
-    - ``bound``: the exact epsilon; None if there is no proof.
+    - ``bound``: the bound on epsilon (``Trace.compute_bound``); None if there is no proof.
     - ``dist``: the output distribution; None if there is no proof.
     - ``form_check``: a failed check if types, shapes or the order of keys reveal the input;
       None otherwise.
-    - ``is_complete``: whether no rare path or output was left out, so that every output without a
-      probability is impossible.
+    - ``is_complete``: whether ``dist`` covers every possible output: no rare path or output was
+      left out.
     """
 
     check: CheckResult
@@ -171,23 +174,22 @@ def prove_epsilon(
     seed: np.random.SeedSequence,
     names: Sequence[str] = (),
 ) -> TracingResult:
-    """Traces the code of a randomizer to its exact epsilon, and compares the result with real
-    draws.
+    """Derives the exact epsilon of a randomizer from its code, and checks it by sampled outputs.
 
     - ``sampler``: calls the randomizer.
     - ``inputs``: the inputs to compare.
     - ``delta``: delta of the bound.
-    - ``stop_at``: an epsilon, such as the claim. A lower bound above it is returned even if it is
-      not exact.
+    - ``stop_at``: an epsilon, such as the claim. If the bound is above it, the bound need not be
+      exact.
     - ``names``: name of each input.
-    - ``limit_draws``: function of a sampler and a number of draws per input; returns both, with the
-      number reduced to what the time allows.
-    - ``seed``: seed of the real draws.
+    - ``limit_draws``: function that takes a sampler and a number of outputs per input, and returns
+      both, with the number reduced to what the time allows.
+    - ``seed``: seed of the sampled outputs.
 
-    Real draws must agree with the traced distributions. Their number is 20,000 in total and at
-    least 5,000 per input, or as many as ``limit_draws`` allows. If tracing is not possible or the
-    draws disagree, the result has no bound, and its check gives the reason. The time allowed
-    limits only the number of real draws; it does not change the bound.
+    The sampled outputs must follow the traced distributions. Their number is 20,000 in total and at
+    least 5,000 per input, or as many as ``limit_draws`` allows; the bound does not depend on it. If
+    tracing is not possible or the samples disagree, the result has no bound, and its check gives
+    the reason.
     """
     try:
         size = sampler.takes_size

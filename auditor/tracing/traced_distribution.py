@@ -50,15 +50,15 @@ OutputTag = tuple[Hashable, OutputKey]
 class TagOutputs:
     """The distribution of all outputs with one tag (structure and fixed values of an output).
 
-    A block is a group of positions in the output whose values depend on one another. A path is one
-    way through the traced code, by the outcomes of its decisions.
+    A block is a group of positions in the output whose values depend on one another.
 
     - ``probability``: probability of the tag.
-    - ``cells``: the values of random draws that lead to the tag on one path, as a set per draw.
+    - ``cells``: for each random draw the set of its values that leads to the tag, on one execution
+      path.
     - ``tables``: the distribution of each block, given the tag, by the positions of the block.
-    - ``atoms``: for each block with densities, by its positions: the values that have a positive
-      probability under at least one input; empty for a block without densities. Only the
-      probability of these values is used, and not the density at them.
+    - ``atoms``: for each block, by its positions, a table of the values with a positive probability
+      under at least one input; empty for a block without densities. The log-probability of an
+      output uses the probability of such values, and the density of all other values.
     """
 
     probability: Probability
@@ -95,8 +95,8 @@ class TracedDist:
     def log_prob(self, outputs: Any) -> Any:
         """Returns the log-probability or log-density of one output, or of each output of an array.
 
-        ``outputs``: one output, or an array with n outputs along the first axis, which gives an
-        array (n,).
+        ``outputs``: one output, or an array with n outputs along its first axis. The result has the
+        shape (n,) for an array.
         """
         if not (isinstance(outputs, np.ndarray) and outputs.ndim):
             return self.log_probs([outputs])[0]
@@ -139,8 +139,7 @@ class TracedDist:
 
     @property
     def atom_values(self) -> list[float]:
-        """Numbers that have a positive probability as the output, although the output has a density
-        elsewhere.
+        """Atoms: numbers that have a positive probability among outputs with a density.
 
         The probability is positive under at least one of the traced inputs. The list is empty if
         the distribution has no density, or if outputs are not single numbers.
@@ -172,10 +171,9 @@ class TracedDist:
         return outputs
 
     def _find_close_tag(self, structure: Hashable, tag: OutputKey) -> TagOutputs | None:
-        """Returns the distribution of the outputs whose tag equals a given tag up to rounding.
+        """Returns the distribution of the outputs whose fixed values equal ``tag`` up to rounding.
 
-        A tag is the structure of an output with its fixed values (``tag``). The result is None if
-        there is no such tag.
+        The result is None if there are no such outputs with this structure.
         """
         for (kind, known), group in self.tag_outputs.items():
             if kind == structure and all(map(are_close, known, tag)):
@@ -186,9 +184,9 @@ class TracedDist:
 def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
     """Computes the output distributions of several inputs from their execution paths.
 
-    The positions of an output are divided into fixed values and independent blocks in the same way
-    for all inputs, so that the distributions can be compared. Raises NotTraced if a distribution
-    has too many entries.
+    The fixed values and the independent blocks of an output are at equal positions for all inputs,
+    so that the distributions can be compared. Raises NotTraced if a distribution has too many
+    entries.
     """
     fixed: dict[Hashable, set[int]] = {}
     for branch in (branch for ran in inputs for branch in ran.path_results):
@@ -231,8 +229,9 @@ def _find_blocks(
 ) -> dict[OutputTag, list[tuple[int, ...]]]:
     """Returns for each tag the positions of its values that are not fixed, in independent blocks.
 
-    A tag is the structure of an output with its fixed values. ``grouped``: execution paths by tag,
-    per input. ``tags``: positions of the fixed values, by structure.
+    A tag is the structure of an output with its fixed values.
+    ``grouped``: execution paths by tag, for each input.
+    ``tags``: positions of the fixed values, by structure.
     """
     blocks: dict[OutputTag, list[tuple[int, ...]]] = {}
     for tag in dict.fromkeys(itertools.chain.from_iterable(grouped)):
@@ -292,11 +291,10 @@ def _group_places(places: list[int], together: Iterable[tuple[int, int]]) -> lis
 def _number_kinds(
     members: list[PathResult], blocks: list[tuple[int, ...]]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Assigns numbers to the distributions of blocks of output values on each path, (paths,
-    blocks).
-
-    Equal numbers in a column mean equal distributions of the block. The second result holds the
+    """Returns an index of the distribution of each block on each path, (paths, blocks), and the
     probabilities of the paths, (paths,).
+
+    Equal indices in a column mean equal distributions of the block.
     """
     columns = []
     for block in blocks:
@@ -322,9 +320,10 @@ def _make_block_key(branch: PathResult, block: tuple[int, ...]) -> Hashable:
 def _are_independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
     """Whether blocks of output values are independent across execution paths.
 
-    ``kinds``: number of the distribution of each block on each path, (paths, blocks). ``weights``:
-    probabilities of the paths. Independence means that the joint distribution of a row is a
-    product.
+    ``kinds``: index of the distribution of each block on each path, (paths, blocks).
+    ``weights``: probabilities of the paths.
+
+    The blocks are independent if the joint distribution of the indices is a product.
     """
     counts = kinds.max(axis=0) + 1
     if math.prod(counts.tolist()) > len(kinds):

@@ -1,8 +1,8 @@
 """Decision rules, which guess from which of two neighbouring inputs (worlds) an output comes.
 
-A rule computes a statistic, a number, of the output, and guesses by the interval that contains this
-number. The functions here propose rules from a selection split, which are outputs set aside for
-this purpose, and predict the lower bound on epsilon that each rule will give.
+A rule computes a statistic of the output (a number), and guesses by the interval that contains this
+number. The functions here propose rules from outputs that are set aside for this purpose, the
+selection split, and predict the lower bound on epsilon that each rule will give.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_interva
 Floats = NDArray[np.float64]
 
 Rule = TypeVar("Rule", covariant=True)
+# Guesses of a rule: the first world, neither world (the rule abstains), or the second world.
 FIRST, NEITHER, SECOND = 1, 0, -1
-# Number of wrong guesses that is added to the counts, because an event that is absent from the
-# selection split may still occur.
+# Number of wrong guesses that is added to the counts: an event that is absent from the selection
+# split may still occur.
 _UNSEEN = 1.0
 
 
@@ -88,8 +89,8 @@ class RuleTestPlan:
     delta: delta of the lower bound on epsilon.
     alpha: error probability of the bound, 1 minus its confidence.
     margin: number of standard errors by which a predicted bound is reduced, so that an event with
-        few counts is not selected by chance. The standard errors are estimated from the counts on
-        which the prediction is based.
+        few counts is not selected by chance. The standard errors are estimated from the counts from
+        which the bound is predicted.
     """
 
     n_draws: int
@@ -129,17 +130,19 @@ _MIN_PARTS = 8
 def smooth_counts(counts: WorldCounts, middles: Floats) -> WorldCounts | None:
     """Returns smoothed counts (2, m), as expected under a model of their log-ratio.
 
-    The result is None if no model fits.
+    counts: counts of equally many outputs of each of two worlds (inputs) in m intervals (2, m).
+    middles: mean value of the outputs in each interval (m,); NaN for an empty interval.
 
-    counts: counts of equally many outputs of each of two worlds (inputs) in m intervals.
-    middles: mean value of the outputs in each interval; NaN for an empty interval.
+    The Bayesian information criterion selects one of these models, or a sum of them:
 
-    The log-ratio of the two counts is modelled as linear in the value (Gaussian noise), as linear
-    between the medians of the two worlds and constant beyond (Laplace noise), as quadratic (noise
-    of two sizes), or as a sum of these. The Bayesian information criterion selects the model. A
-    tail with n outputs of both worlds is expected to hold n / (1 + e^ratio) outputs of the second
-    world, even if none was counted. A model is rejected if the counts of some tail contradict it.
-    The model serves to choose a rule; no bound depends on it.
+    - the log-ratio of the two counts is linear in the value, as for Gaussian noise;
+    - linear between the medians of the two worlds and constant beyond, as for Laplace noise;
+    - quadratic, as for noise whose size differs between the worlds.
+
+    The n outputs of an interval are divided in the modelled ratio; n / (1 + e^log-ratio) of them
+    are expected from the second world. The result is None if too few intervals have outputs, or if
+    the counts of some tail contradict the model. The model serves to choose a rule; no bound
+    depends on it.
     """
     first, second = counts
     known = (first + second > 0) & np.isfinite(middles)
@@ -181,6 +184,7 @@ def _weighted_median(counts: Floats, middles: Floats) -> float:
 
 # Counts of outputs of two worlds in m intervals, (2, m), or in two halves of a split (2, 2, m).
 WorldCounts = Floats
+# Guess of a rule in each of m intervals, (m,): FIRST, NEITHER or SECOND.
 GuessTable = NDArray[np.int8]
 # Number of cuts that are tried in all pairs, and number of tried thresholds of the log-ratio.
 _TAILS = 64
@@ -215,8 +219,8 @@ class CandidateRule(NamedTuple, Generic[Rule]):
 def choose_best_rule(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule[Rule] | None:
     """Returns the candidate rule with the largest predicted lower bound on epsilon.
 
-    A candidate replaces an earlier one only if its bound is larger by a share of more than
-    ``MIN_BOUND_GAIN``. The result is None if there are no candidates.
+    An earlier candidate is kept unless the bound of a later one is larger by more than 1%
+    (``MIN_BOUND_GAIN``). The result is None if there are no candidates.
     """
     best: CandidateRule[Rule] | None = None
     for each in candidates:
@@ -232,11 +236,11 @@ class RatedGuesses(NamedTuple):
 
     The two predictions serve to select a rule, and are not reported.
 
-    cautious_epsilon_bound: predicted bound, reduced by ``RuleTestPlan.margin`` standard errors, to
-        compare rules on different statistics.
-    bold_epsilon_bound: predicted bound to compare rules on the same statistic. It is reduced by
-        only 0.3 standard errors for the rule of ``find_guesses_by_model``; for other rules it
-        equals ``cautious_epsilon_bound``.
+    cautious_epsilon_bound: prediction for comparing rules on different statistics, reduced by
+        ``RuleTestPlan.margin`` standard errors.
+    bold_epsilon_bound: prediction for comparing rules on the same statistic. It is reduced by only
+        0.3 standard errors for the rule of ``find_guesses_by_model``; for all other rules it equals
+        ``cautious_epsilon_bound``.
     guess_table: the guess in each interval (m,): FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
@@ -258,10 +262,9 @@ def propose_rules(
 
     There are three kinds of rules:
 
-    - guess one world above a cut, and the same or the other world below a second cut; the cuts are
-      chosen once by counts of outputs, and once also by a model of the log-ratio of these counts;
-    - guess the more likely world in each interval with a large log-ratio, where log-ratios of one
-      half of the values are evaluated on the other half;
+    - guess a world above one cut, and a world below another cut; one rule of this kind chooses the
+      cuts by counts of outputs, a second rule by a model of these counts;
+    - guess the more likely world in each interval with a large log-ratio of the counts;
     - guess the more likely world only in the few intervals with the largest log-ratios, if there
       are many values and some of them repeat.
 
@@ -299,7 +302,7 @@ def propose_rules(
 
 
 def find_guesses_by_cuts(halves: WorldCounts, budget: RuleTestPlan) -> RatedGuesses:
-    """Returns the best rule that guesses one input (world) above a cut and one below another cut.
+    """Returns the best rule that guesses an input (world) above one cut and below another cut.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input)
         and interval, (2, 2, m).
@@ -321,8 +324,8 @@ def find_guesses_by_cuts(halves: WorldCounts, budget: RuleTestPlan) -> RatedGues
 def find_guesses_by_model(
     halves: WorldCounts, means: Floats, budget: RuleTestPlan
 ) -> RatedGuesses | None:
-    """Returns the best rule that guesses one world (input) above a cut and the other below a cut,
-    by a fitted model.
+    """Returns the best rule that guesses an input (world) above one cut and below another cut, by a
+    fitted model.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
         interval, (2, 2, m).
@@ -330,9 +333,9 @@ def find_guesses_by_model(
     budget: settings of the later test of the rule on fresh draws. The best rule has the largest
         lower bound on epsilon that is predicted for this test.
 
-    The model describes how the log-ratio of the two worlds' counts depends on the value. Its counts
-    vary less by chance than the observed ones. Each pair of cuts is rated by the observed counts or
-    by the model, whichever is less favourable. The result is None if no model fits.
+    The model (``smooth_counts``) describes how the log-ratio of the two worlds' counts depends on
+    the value. Each pair of cuts is rated by the observed counts or by the modelled counts,
+    whichever is less favourable. The result is None if no model fits.
     """
     counts_of_both = halves.sum(axis=0)
     modelled = smooth_counts(counts_of_both, means)
@@ -404,11 +407,10 @@ def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGue
     budget: number of draws, delta and error probability of the test on fresh draws, from which the
         rule's bound is predicted.
 
-    The log-ratio is that of the two worlds' counts in the interval. The rule abstains in intervals
-    with a log-ratio below a threshold. The tried thresholds come from the mean of both halves, so
-    that they apply to all outputs. To judge a threshold, the counts of one half choose the
-    intervals in which the rule guesses, and right and wrong guesses are counted in the other half;
-    then the halves change places.
+    A log-ratio compares the counts of both worlds in one interval. The rule abstains in intervals
+    with a log-ratio below a threshold. Several thresholds are tried and rated by cross-validation:
+    the counts of one half choose the intervals in which the rule guesses, right and wrong guesses
+    are counted in the other half, and vice versa.
     """
     strength = _rate_intervals(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
@@ -419,7 +421,7 @@ def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGue
 def find_top_ratio_guesses(halves: WorldCounts, budget: RuleTestPlan) -> list[RatedGuesses]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
-    The log-ratio is that of the counts of two worlds (inputs) in an interval.
+    A log-ratio compares the counts of two worlds (inputs) in one interval.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input)
         and interval, (2, 2, m).
@@ -441,9 +443,10 @@ def _threshold(
 ) -> list[RatedGuesses]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
 
-    The log-ratio of the counts of two worlds (inputs) is reduced by ``errors`` standard errors. The
-    rule guesses the more likely world of an interval. One half of the outputs orders the intervals
-    and the other half counts the guesses, both ways.
+    A log-ratio compares the counts of two worlds (inputs) in one interval, and is reduced by
+    ``errors`` standard errors. The rule guesses the more likely world of an interval. Its bound is
+    predicted by cross-validation: one half of the outputs orders the intervals, the other half
+    counts the guesses, and vice versa.
     """
     guesses = np.zeros((2, len(levels)))  # right and wrong guesses
     for train, test in (halves, halves[::-1]):
@@ -475,10 +478,7 @@ def estimate_epsilon(counts: WorldCounts, budget: RuleTestPlan) -> float:
 
 
 def _find_best(expected: Floats) -> int:
-    """Returns the index of the largest number; numbers that differ in the last bits count as equal.
-
-    Among equal numbers the first one is chosen.
-    """
+    """Returns the index of the largest number, the first one among nearly equal numbers."""
     flat = expected.ravel()
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 

@@ -60,11 +60,11 @@ def _sum_products(numbers: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray
     return np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
 
 
-# Minimum numbers of occurrences of a value in one world; the best of these limits is selected.
+# Tried minimum numbers of occurrences of a value in one world; the best number is selected.
 _MIN_COUNTS = (1, 2, 4, 8)
 # Number of distinct values above which values that occurred once are omitted.
 _SINGLES = 4096
-# Maximum number of entries that are examined separately, and of numbers sorted for all of them.
+# Maximum number of entries that are examined separately, and of numbers sorted for all entries.
 _ENTRIES, _SORTED = 64, 1 << 23
 # Number of wrong guesses that is added to the counts.
 _UNSEEN = 0.5
@@ -122,7 +122,7 @@ class ExclusiveSet:
 class RangeRule:
     """A rule that guesses an input if an entry of the output lies in the range of this input only.
 
-    entry_index: index of the entry of an output that is compared.
+    entry_index: index of the entry of an output that is compared with the ranges.
     name: name of the entry.
     world_ranges: ends (low, high) of the entry's range under each of two inputs (worlds).
     """
@@ -157,13 +157,11 @@ class RangeRule:
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveRule:
-    """A rule that guesses the input (world) if a value of the output occurred under this input
-    only.
+    """A rule that guesses an input (world) if a value of the output occurred under this input only.
 
-    The rule abstains if there is no such value.
+    The rule abstains if there is no such value, and if values of the output disagree.
 
-    parts: sets of values and ranges, each of which may guess a world; the rule abstains if they
-        disagree.
+    parts: sets of values and ranges, each of which may guess a world.
     """
 
     parts: tuple[ExclusiveSet | RangeRule, ...]
@@ -194,8 +192,8 @@ def find_exclusive_rules(
     budget: RuleTestPlan,
     namer: EntryNamer | None = None,
 ) -> dict[tuple[int, int], CandidateRule[ExclusiveRule]]:
-    """Returns, for each pair of inputs (worlds), the best rule that guesses by values which
-    occurred in only one of the two worlds.
+    """Returns, for each pair of inputs (worlds), the best rule on values that occurred in only one
+    of the two worlds.
 
     The best rule has the largest predicted lower bound on epsilon.
 
@@ -214,12 +212,12 @@ def find_exclusive_rules(
 
     Right and wrong guesses are counted on ``outputs``:
 
-    - For a set, each draw in turn is guessed by a set that is made from all other draws.
+    - For a set, each draw is guessed by a set that is made from all other draws.
     - For ranges, one half of the outputs determines the ranges, and the other half is guessed.
 
-    A set is used only if it has more than three times as many right as wrong guesses. If no rule
-    qualifies, one set is used regardless, with a predicted bound of 0. At most 64 entries are
-    examined.
+    A set is used only if it has more than three times as many right as wrong guesses. If there is
+    no rule, one set is used although its guesses are worse, with a predicted bound of 0. At most 64
+    entries are examined.
     """
     namer = namer or EntryNamer(outputs[0].shape[1:])
     readings = list(_count_values(outputs, namer))
@@ -242,11 +240,11 @@ def _propose_sets(
     b: int,
     budget: RuleTestPlan,
 ) -> Iterator[CandidateRule[ExclusiveRule]]:
-    """Yields rules on values that occur often in world ``a`` or ``b`` (inputs) and never in the
-    other.
+    """Yields rules on values that occurred in only one of the worlds (inputs) ``a`` and ``b``.
 
-    ``readings``: counts of the values of single entries and of whole outputs. There is one rule per
-    element of ``readings``, and one rule for all promising elements.
+    ``readings``: counts of the values of single entries and of whole outputs. For each minimum
+    number of occurrences, there is one rule per promising element of ``readings``, and one rule for
+    all promising elements together.
     """
     n_draws = 2 * len(outputs[0])
     for min_count in _MIN_COUNTS:
@@ -293,17 +291,15 @@ class _ValueCounts:
 
     @property
     def min_count(self) -> int:
-        """Minimum number of occurrences for a value to be used: 2 if there are over 4096 values,
-        else 1.
-        """
+        """Minimum number of occurrences of a value in a rule: 1, or 2 if over 4096 values exist."""
         return 1 if len(self.low) <= _SINGLES else 2
 
     def count_guesses(self, a: int, b: int, min_count: int) -> tuple[int, int]:
         """Returns numbers of right and wrong guesses between worlds ``a`` and ``b``, by
         leave-one-out.
 
-        The guess for a draw uses the values that occur at least ``min_count`` times in one world
-        only, among all other draws.
+        Each draw is guessed by the values that occur in one world only, at least ``min_count``
+        times, among all other draws.
         """
         right = wrong = 0
         for here, there in ((self.counts[a], self.counts[b]), (self.counts[b], self.counts[a])):
@@ -343,8 +339,7 @@ class _ValueCounts:
 
 
 def _count_values(outputs: Sequence[NDArray[Any]], namer: EntryNamer) -> Iterator[_ValueCounts]:
-    """Yields counts of the values of whole outputs, and of each single entry or, if there are very
-    many, of at most 64 entries.
+    """Yields counts of the values of whole outputs, and of the values of at most 64 single entries.
 
     Whole outputs that are vectors of floats are omitted.
     """
@@ -379,9 +374,9 @@ def _count(outputs: Sequence[NDArray[Any]], entry: int | None, namer: EntryNamer
 
 
 def _make_keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
-    """Returns keys (n,) that identify the values of an entry, or of whole outputs if that is None.
+    """Returns keys (n,) that identify the values of one entry, or whole outputs if it is None.
 
-    A key is the number itself, or a hash.
+    A key is a number itself, or a hash.
     """
     flat = outputs.reshape(len(outputs), -1)
     if entry is None:
@@ -393,8 +388,8 @@ def _make_keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 def _propose_ranges(
     outputs: Sequence[NDArray[Any]], a: int, b: int, budget: RuleTestPlan, namer: EntryNamer
 ) -> Iterator[CandidateRule[ExclusiveRule]]:
-    """Yields rules on numbers outside the range of world ``a`` or ``b`` (inputs), one rule for each
-    of the first 64 entries.
+    """Yields rules on numbers outside the range of world ``a`` or ``b`` (inputs), at most one rule
+    for each of the first 64 entries.
     """
     first, second = outputs[a], outputs[b]
     width = int(np.prod(first.shape[1:]))

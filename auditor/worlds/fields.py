@@ -1,6 +1,6 @@
 """Encoding of a randomizer's structured outputs (dictionaries, lists, text) as numbers or strings.
 
-Estimators of epsilon need arrays. This encoding turns any structured output into a row of numbers,
+Estimators of epsilon need arrays. The encoding turns a structured output into a row of numbers,
 with columns for each field, or into one string.
 """
 
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 _NUMBER = re.compile(r"[ \t\r\n]*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?[ \t\r\n]*")
 _MAX_DEPTH, _MAX_PATHS = 8, 64
-# Pattern of a word, and numbers of words and letters that are read from the start and from the end.
+# Pattern of a word; numbers of words, and of letters, that are read from the start and from the end
+# of a text.
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 _WORDS, _LAST_WORDS, _LETTERS, _LAST_LETTERS = 16, 2, 24, 4
 # Maximum number of letters of a word that is one value; a longer word may encode several.
@@ -38,7 +39,7 @@ MAX_OUTPUTS, _LONGEST = 1 << 18, 200
 class OutputEncoder:
     """An encoder of a randomizer's structured outputs as rows of numbers, or as strings.
 
-    A path, such as .age or [2], leads to a value in an output. Some paths lead to parts or
+    A path, such as .age or [2], leads to a value in an output. Further paths lead to parts or
     properties of a value:
 
     - each word of a text;
@@ -47,18 +48,22 @@ class OutputEncoder:
     - each possible element of a set, whose value is True if the set has the element;
     - the class name of a set, a named tuple or a dataclass.
 
-    Each path in ``paths`` gives three numbers: a code for the kind of its value (absent, null,
-    boolean, number, -0.0, text, empty list), the value as a number (0 if it is neither a number nor
-    the text of a number) and a checksum of its text (0 if it is not text). The last number of a row
-    is a checksum of the values at all other paths.
+    Each path in ``paths`` gives three numbers of a row:
+
+    - a code for the kind of the value: absent, null, boolean, number, -0.0, text, or other (such as
+      an empty list);
+    - the value as a number, if it is a boolean, a number or the text of a number; otherwise 0;
+    - a checksum, if the kind is text or other; otherwise 0.
+
+    The last number of a row is a checksum of the values at all other paths.
 
     Without paths, each output is encoded as one string, its ``repr``. Equal strings mean equal
     outputs, and ``decode`` returns the output of a string.
 
     paths: the paths that have columns of their own.
-    stored_outputs: the encoded outputs by string, and texts by checksum, cut after 200 letters. At
-        most ``MAX_OUTPUTS`` are kept. A value that is no longer kept is described as "a text", and
-        ``decode`` raises KeyError for it.
+    stored_outputs: outputs by the string that encodes them, or texts (their first 200 letters) by
+        checksum. At most ``MAX_OUTPUTS`` are kept. A text that is no longer kept is described as
+        "a text"; ``decode`` raises KeyError for an output that is no longer kept.
 
     >>> OutputEncoder().encode([{"bit": 1, "who": None}]).tolist()
     ["{'bit': 1, 'who': None}"]
@@ -74,9 +79,12 @@ class OutputEncoder:
         outputs: examples of the randomizer's outputs.
         as_string: whether to encode each output as one string, and not by field.
 
-        Numbers, texts of at most 16 letters and nothing else, and equally long lists of either need
-        no encoding, unless some, but not all, of the numbers are NaN. With ``as_string``, outputs
-        that are all texts or bytes need no encoding either.
+        NumPy can hold these outputs unencoded:
+
+        - numbers, if none or all of them are NaN;
+        - texts of at most 16 letters, without other characters;
+        - lists of one length, of such numbers or of such texts;
+        - with ``as_string``, any texts and bytes.
         """
         lists = [answer for answer in outputs if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_is_compound, outputs)):
@@ -92,9 +100,9 @@ class OutputEncoder:
         """Encodes each of ``outputs`` as a row of numbers, (n, 3 * len(paths) + 1), or a string,
         (n,).
 
-        Each path in ``paths`` has three columns: kind, number and checksum of its value. The last
-        column is a checksum of the values at all other paths. Outputs become strings if ``paths``
-        is empty.
+        Outputs become strings if ``paths`` is empty. Otherwise each path has three columns: kind,
+        number and checksum of its value. The last column is a checksum of the values at all other
+        paths.
         """
         if not self.paths:
             words = [self._keep(repr(canonicalize(one)), copy.deepcopy(one)) for one in outputs]
@@ -131,10 +139,9 @@ class OutputEncoder:
         return (*((k, k + 1, k + 2) for k in range(0, last, 3)), (last,))
 
     def name_field(self, column: int) -> str:
-        """Returns the name of the field of an output, such as "output.user.bits[0]", that a column
-        of encoded outputs holds.
+        """Returns the name of the field that a column encodes, such as "output.user.bits[0]".
 
-        ``column``: index of the column.
+        ``column``: index of a column of encoded outputs.
         """
         path = column // 3
         return f"output{self.paths[path]}" if path < len(self.paths) else "output's other fields"
@@ -142,17 +149,17 @@ class OutputEncoder:
     def name_column(self, column: int) -> str:
         """Returns the name of the column with index ``column``, such as "kind of output.age".
 
-        The name is that of the field which the column encodes, after "kind of" or "checksum of" if
-        the column holds the kind of the field's value or the checksum of its text.
+        The first column of a field is named "kind of" the field, the second by the field alone, the
+        third "checksum of" the field.
         """
         what = 2 if column == 3 * len(self.paths) else column % 3
         return f"{('kind of ', '', 'checksum of ')[what]}{self.name_field(column)}"
 
     def add_related_columns(self, columns: Collection[int]) -> tuple[int, ...]:
-        """Returns ``columns``, extended by the columns that encode related fields of an output.
+        """Returns ``columns`` together with the columns that encode related fields of an output.
 
         A field is a value in an output. Two fields are related if one is a part of the other: a
-        word or letter of its text or, if the text is JSON, a value in it.
+        word or a letter of a text, or a value in a JSON text.
         """
         own_paths = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
         holders = {path.partition(_PIECE)[0] for path in own_paths}
@@ -217,10 +224,10 @@ class OutputEncoder:
 
 
 def canonicalize(part: Any) -> Any:
-    """Returns a copy of ``part``, which is a value within an output.
+    """Returns a copy of ``part``, a value within an output, whose ``repr`` identifies the value.
 
-    The copies of two values have the same ``repr`` only if the values are equal.
-    Arrays, sets, named tuples and dataclasses become tuples that include their type.
+    The copies of two values have the same ``repr`` only if the values are equal. Arrays, sets,
+    named tuples and dataclasses become tuples that include their type.
     """
     if isinstance(part, np.ndarray):
         return "an array", part.dtype.str, canonicalize(part.tolist())
@@ -236,8 +243,7 @@ def canonicalize(part: Any) -> Any:
 
 
 def read_record_fields(part: Any) -> dict[str, Any] | None:
-    """Returns the fields of a named tuple or a dataclass, with their values; None for other
-    objects.
+    """Returns the field values of a named tuple or a dataclass by name; None for other objects.
 
     Attributes that were added to the object are included.
     """
@@ -251,16 +257,12 @@ def read_record_fields(part: Any) -> dict[str, Any] | None:
 
 
 def sort_elements(part: Collection[Any]) -> list[Any]:
-    """Returns the elements of the set ``part`` as a list, in an order that depends on their values
-    only.
-    """
+    """Returns the elements of the set ``part``, in an order that depends on their values only."""
     return sorted(part, key=lambda element: repr(canonicalize(element)))
 
 
 def are_unique_words(outputs: Sequence[Any]) -> bool:
-    """Whether all of ``outputs`` differ, and each is bytes or one word that is not a
-    number.
-    """
+    """Whether all of ``outputs`` differ, and each is bytes or one word that is not a number."""
     texts = [answer for answer in outputs if isinstance(answer, (str, bytes))]
     return len(set(texts)) == len(outputs) > 0 and all(
         isinstance(text, bytes) or (_ENCODED.fullmatch(text) and not _NUMBER.fullmatch(text))
@@ -310,10 +312,10 @@ _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
 
 def _iter_leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Yields pairs (path, value) for the values in an output.
+    """Yields pairs (path, value) for the values in ``part``, an output or a value within an output.
 
-    JSON in text is parsed, other text is split into words. The order of a dictionary's keys is a
-    value too. ``path``, ``depth``: path and nesting depth of ``part`` within the output.
+    JSON in text is parsed; other text is also split into words. The order of a dictionary's keys is
+    a value too. ``path``, ``depth``: path and nesting depth of ``part`` within the output.
     """
     if isinstance(part, str):
         opened = _parse_json(part)
@@ -351,8 +353,8 @@ def _to_key(element: Any) -> Any:
 def _iter_pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
     """Yields pairs (path, piece): the words of a text, or the letters of bytes and of single words.
 
-    Pieces are counted from the start and from the end. A decimal fraction is a number and is not
-    split.
+    The path gives the piece's index, counted from the start or from the end. A text that is a
+    decimal fraction is not split.
     """
     letters = text.decode("latin-1") if isinstance(text, bytes) else text
     pieces: Sequence[str] = [] if isinstance(text, bytes) else _WORD.findall(text)

@@ -57,9 +57,10 @@ def bound_by_event(
     delta: delta of the bound.
     alpha: error of the bound, 1 minus its confidence.
 
-    The bound is ln((P_low - delta) / Q_high), or 0 if that is negative, where P_low and Q_high are
-    confidence limits of the event's probabilities under the first and the second input. Each limit
-    takes half of alpha, so the bound holds at confidence 1 - alpha. Arrays of events are permitted.
+    The bound is ln((P_low - delta) / Q_high), and at least 0. P_low is the lower confidence limit
+    of the event's probability under the first input, and Q_high the upper limit under the second.
+    Each limit takes half of alpha, so the bound holds at confidence 1 - alpha. The counts may be
+    arrays, with one entry per event.
     """
     low = clopper_pearson_lower(hits, trials, alpha / 2) - delta
     high = clopper_pearson_upper(other_hits, other_trials, alpha / 2)
@@ -157,11 +158,11 @@ class GuessCounts:
     def _bound_chance(self, epsilon: float, revealed: int) -> float:
         """Returns an upper bound of the probability of at least this many right guesses.
 
-        The mechanism is assumed to be ``epsilon``-DP except that ``revealed`` outputs may reveal
-        their input. For all others Bayes' rule says: a guess of a world (input) that the coin
-        chooses with probability p is right with odds of at most e^epsilon p / (1 - p). The revealed
-        outputs are subtracted from the guesses of the rarer world first, which makes the remaining
-        counts most probable.
+        The mechanism is assumed to be ``epsilon``-DP, except that ``revealed`` outputs may reveal
+        their input. By Bayes' rule, if an output does not reveal its input, a guess of a world
+        (input) that the coin chooses with probability p is right with odds of at most
+        e^epsilon p / (1 - p). The revealed outputs are subtracted from the right guesses of the
+        rarer world first, which makes the remaining counts most probable.
         """
         prior = float(special.logit(self.first_world_prob))
         sides = [(*self.first_world_counts, prior), (*self.second_world_counts, -prior)]
@@ -183,25 +184,26 @@ def plan_draws_and_first_share(worlds: Worlds, n_left: Sequence[int]) -> tuple[i
     """Returns the number of outputs that a test uses, and the probability with which each comes
     from the first input.
 
-    A coin is tossed for each used output, and chooses its input (world). If outputs are drawn
-    afresh, the coin is fair and all remaining outputs are used. If outputs are stored,
-    ``plan_coin_tosses`` gives both numbers.
+    A coin is tossed for each used output, and chooses its input (world). For new draws, the coin is
+    fair and all remaining draws are used. For stored outputs, ``plan_coin_tosses`` gives both
+    numbers.
 
-    worlds: the inputs, whose outputs are drawn afresh or stored.
+    worlds: the inputs, whose outputs are newly drawn or stored.
     n_left: numbers of outputs of the two worlds that remain after the rule was selected.
     """
     return (sum(n_left), 0.5) if worlds.stored_outputs is None else plan_coin_tosses(*n_left)
 
 
 def plan_coin_tosses(*available: int) -> tuple[int, float]:
-    """Returns how many outputs a test may take from the two stored samples, and the probability
-    with which each comes from the first sample (input).
+    """Returns how many stored outputs a test may use, and the probability with which each comes
+    from the first input.
 
-    A coin is tossed for each used output, and chooses its input (world). The probability is the
-    first world's share of the outputs. The number of tosses is so small that the stored outputs of
-    each world suffice, except with probability 3 in 100,000 (four standard deviations).
+    A coin is tossed for each used output, and chooses its input (world). The returned probability
+    is the first world's share of the stored outputs. The returned number is so small that the
+    stored outputs of each world suffice, except with probability 3 in 100,000 (four standard
+    deviations).
 
-    available: numbers of available outputs of the two worlds.
+    available: numbers of stored outputs of the two worlds.
     """
     shares = np.array(available) / max(1, sum(available))
     spread = np.sqrt(4 * shares * (1 - shares))
@@ -213,23 +215,24 @@ def plan_coin_tosses(*available: int) -> tuple[int, float]:
 def limit_delta_guesses(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """Returns the maximum number of outputs that reveal which of two inputs they come from, and the
-    part of ``alpha`` that remains.
+    """Returns how many outputs at most reveal which of two inputs they come from, and the part of
+    ``alpha`` that remains.
 
-    The lower bound on epsilon at ``delta`` discounts these outputs: each may reveal its input with
-    probability delta.
+    An output may reveal its input with probability ``delta``. A lower bound on epsilon at ``delta``
+    discounts these outputs.
 
     draws: number of outputs.
-    both: whether either input may be guessed; if false, the rule guesses one input or abstains.
+    both: whether the rule guesses either input; if false, it guesses one input or abstains.
     delta: delta of the lower bound on epsilon.
-    alpha: error of the lower bound, 1 minus its confidence. A tenth of it is the probability that
-        more outputs than the maximum reveal their input; the remaining part is returned.
+    alpha: error of the lower bound, 1 minus its confidence. More outputs than the returned maximum
+        reveal their input with a probability of at most alpha / 10; the other nine tenths are
+        returned.
     share: probability with which an output comes from the guessed input, if only one is guessed.
 
     Two distributions that are (epsilon, delta)-close in both directions are each a mixture: with
     probability delta the output reveals its input, and otherwise the output is from one of two
     distributions that are epsilon-close (Kairouz, Oh and Viswanath 2015, Theorem 3.3). A rule that
-    guesses one input only gains by the revealed outputs of that input.
+    guesses only one input gains only by the revealed outputs of that input.
     """
     if delta == 0:
         return 0, alpha
@@ -247,13 +250,12 @@ def bound_epsilon_by_guesses(
         (``limit_delta_guesses``).
     alpha: error of the bound, 1 minus its confidence.
 
-    A fair coin chooses which of two inputs each output comes from. If an output does not reveal its
-    input, the guessed input is the true one with probability at most s = e^eps / (1 + e^eps). So
-    given the number of guesses, the number of right guesses is at most a binomial variable with
-    success probability s, plus ``revealed``. The bound is ln(s / (1 - s)) at the Clopper-Pearson
-    lower limit of s, and at least 0. The rule that guesses must be fixed before the outputs are
-    drawn. Guesses of the two inputs are counted together, so the error is not divided. Wrong
-    guesses on revealed outputs are not removed, which only lowers the bound.
+    The rule that guesses must be fixed before the outputs are drawn, and a fair coin must choose
+    the input of each output. If an output does not reveal its input, its guess is right with
+    probability at most s = e^eps / (1 + e^eps). So given the number of guesses, the number of right
+    guesses is at most a binomial variable with success probability s, plus ``revealed``. The bound
+    is ln(s / (1 - s)) at the Clopper-Pearson lower limit of s, and at least 0. Wrong guesses on
+    revealed outputs are not removed, which only lowers the bound.
     """
     sure = np.maximum(np.asarray(right, dtype=np.float64) - revealed, 0.0)
     least = clopper_pearson_lower(sure, sure + np.asarray(wrong, dtype=np.float64), alpha)
@@ -261,14 +263,12 @@ def bound_epsilon_by_guesses(
 
 
 def predict_best_bound(draws: int, rates: EventRates, delta: float, alpha: float) -> float:
-    """Predicts the largest lower bound on epsilon that one of k rules gives by its guesses.
+    """Predicts the lower bound on epsilon (``bound_epsilon_by_guesses``) of the best of k rules.
 
     draws: number of outputs.
     rates: expected shares of right and of wrong guesses of each rule, two arrays (k,).
     delta: delta of the bound.
     alpha: error of the bound, 1 minus its confidence.
-
-    The bound is that of ``bound_epsilon_by_guesses``.
     """
     revealed, left = limit_delta_guesses(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
@@ -316,30 +316,28 @@ _SHARES = 1 / np.arange(1, len(_RANKS) + 1) / np.sum(1 / np.arange(1, len(_RANKS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdLimits:
-    """Confidence limits for the probabilities of many events under two inputs, jointly valid.
+    """Joint confidence limits of the probabilities that scores lie beyond each of many thresholds.
 
-    Each event is "a score is above (or below) a threshold". A world is one of the two inputs. P and
-    Q are the event's probabilities in the two worlds. All limits hold together at confidence 1 -
-    ``alpha``, and so does everything computed from them: epsilon at any delta, delta at any
-    epsilon, a Renyi divergence of any order.
+    There are scores of two worlds (inputs), and k events of the form "a score is above (or below) a
+    threshold". An event has the probability P in one world, and Q in the other world. All limits of
+    P and Q hold together at confidence 1 - ``alpha``. So do the bounds that are computed from them:
+    epsilon at any delta, delta at any epsilon, a Renyi divergence of any order.
 
-    p_lower: lower limits of P (k,).
-    q_upper: upper limits of Q (k,).
-    thresholds: thresholds of the events (k,).
-    is_score_above: whether the event is a score above the threshold (k,); otherwise a score below
-        it.
-    is_p_in_first_world: whether P is the probability in the first world, and Q in the second (k,);
-        otherwise the reverse.
+    p_lower: lower limit of P of each event (k,).
+    q_upper: upper limit of Q of each event (k,).
+    thresholds: threshold of each event (k,).
+    is_score_above: True for the event "above the threshold", False for "below" (k,).
+    is_p_in_first_world: True if P is the probability in the first world, False if it is that in the
+        second world (k,).
     alpha: total error, 1 minus the confidence of all limits together.
 
-    The thresholds are order statistics of the n scores in the world of Q, at ranks fixed in
-    advance. The probability Q of scores strictly beyond the score of rank r is at most a variable
-    of the distribution Beta(r, n - r + 1). Given the scores of that world, the threshold is fixed
-    and the count in the world of P is binomial. The ranks share the error (Bonferroni), so no
-    scores are set aside to choose a threshold.
+    The thresholds are scores of the world of Q, at ranks fixed in advance that share the error
+    (Bonferroni). The probability Q of scores strictly beyond the score of rank r, of n scores, is
+    at most a variable with the distribution Beta(r, n - r + 1). Given the threshold, the number of
+    scores beyond it in the world of P is binomial.
 
-    Scores of zeros and ones have a single threshold, 1/2, that is known beforehand. Then four
-    limits share the error: a lower and an upper limit of the probability of a 1 in each world.
+    Scores of zeros and ones have a single threshold, 1/2. Then four limits share the error: a lower
+    and an upper limit of the probability of a 1 in each world.
     """
 
     p_lower: Floats
@@ -406,13 +404,10 @@ class ThresholdLimits:
     def bound_renyi(self, order: float) -> float:
         """Returns a lower bound on the larger of two Renyi divergences of the given ``order``.
 
-        One is that of the outputs under the first input from those under the second; the other is
-        the reverse.
-
-        The divergence of two distributions is at least that of any event (data processing
-        inequality). The divergence of an event grows with its probability P under one input, and
-        falls with its probability Q under the other input, if P is above Q. Raises InputError
-        unless ``order`` is finite and above 1.
+        These are the divergences between the distributions of scores under the two inputs, taken in
+        either order of the inputs. The divergence of two distributions is at least that of any
+        event (data processing inequality). If P is above Q, the divergence of an event grows with P
+        and falls with Q. Raises InputError unless ``order`` is finite and above 1.
         """
         if not 1 < order < math.inf:
             raise InputError(f"Expected a Renyi order above 1, got order={order:g}. Give 2 or 8.")
@@ -444,9 +439,9 @@ def _count_beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp
 def find_attainable_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
     """Returns the largest lower bound on epsilon that n and m scores could give.
 
-    ``one`` (n,) and ``other`` (m,) are the scores under two inputs. Only the numbers n and m
-    matter, and whether all scores are 0 or 1. The bound is reached if every score under one input
-    is larger than every score under the other input.
+    ``one`` (n,), ``other`` (m,): the scores under two inputs. The result depends only on n, m and
+    whether all scores are 0 or 1. It is the bound that follows if every score under one input is
+    larger than every score under the other input.
     """
     expected = predict_binary_bound if _is_binary(one, other) else predict_rank_bound
     return max(
@@ -464,9 +459,9 @@ def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha
         score is beyond a threshold), two arrays (k,). The largest bound is returned.
     alpha: total error, 1 minus the confidence of all limits together.
 
-    A threshold is the score at one of several fixed ranks. At most r - 1 scores are strictly beyond
-    the score of rank r. So the upper limit of Q, with m Q scores beyond the threshold, is that at
-    the smallest fixed rank of at least m Q + 1.
+    A threshold is the score at one of several fixed ranks, and at most r - 1 scores are strictly
+    beyond the score of rank r. So with m Q scores beyond the threshold, the smallest fixed rank of
+    at least m Q + 1 gives the upper limit of Q.
     """
     p, q = rates
     k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)

@@ -1,6 +1,6 @@
 """Measurement of a lower bound on epsilon, and its power: how many draws refute a false claim.
 
-A measurement that refutes a claim is made twice.
+A bound that refutes a claim is measured a second time.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class MeasuredBounds:
     """Lower bounds on epsilon that were measured on outputs of neighbouring inputs.
 
     bound: bound that holds at the requested confidence.
-    high_confidence_bound: bound from the first measurement, at the higher confidence that is
-        required before a measurement may contradict a proof.
+    high_confidence_bound: bound from the first measurement, at the higher confidence
+        (``ALARM_CONFIDENCE``) at which a measurement may contradict a proof.
     is_measured_twice: whether ``bound`` is the smaller bound of two measurements.
     """
 
@@ -56,7 +56,7 @@ def measure_bounds(
     rng: random generator of all draws.
 
     At 95% confidence, one bound in twenty may exceed the true epsilon. So if the first bound
-    refutes one of ``claims``, outputs are drawn once more, and the smaller of the two bounds is
+    refutes one of ``claims``, a second bound is measured on new outputs, and the smaller bound is
     returned. The smaller bound holds at ``confidence`` too, and refutes a true claim with
     probability (1 - confidence)^2 at most.
 
@@ -111,7 +111,10 @@ _HALF_WIDTHS = np.linspace(0.0, 8.0, 161)
 
 
 def _response_rates(epsilon: float, delta: float) -> EventRates:
-    """Returns the probabilities of the true answer of randomized response under two inputs."""
+    """Returns the probabilities of an answer of randomized response under two inputs.
+
+    The answer is the true one under the first input, and false under the second.
+    """
     right = special.expit(epsilon)
     return np.array([right]), np.array([1.0 - right])
 
@@ -120,8 +123,8 @@ def _gaussian_rates(epsilon: float, delta: float) -> EventRates:
     """Returns, for two normal distributions, the tail probabilities beyond each of several
     thresholds.
 
-    The distributions are those of the Gaussian mechanism with (epsilon, delta). The two arrays hold
-    the shares of right and of wrong guesses.
+    A Gaussian mechanism with (epsilon, delta) has these distributions under two inputs. The two
+    arrays hold the shares of right and of wrong guesses.
     """
     mu = find_gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
     return special.ndtr(mu / 2 - _HALF_WIDTHS), special.ndtr(-mu / 2 - _HALF_WIDTHS)
@@ -129,15 +132,15 @@ def _gaussian_rates(epsilon: float, delta: float) -> EventRates:
 
 @dataclass(frozen=True, slots=True)
 class RefutationDraws:
-    """Approximate number of draws per input that refute a claim which is half the true epsilon.
+    """Approximate numbers of draws that refute a claim of half the true epsilon, for two cases.
 
-    The numbers assume that the estimator uses the best rule and that counts equal their
-    expectation.
+    A number counts the outputs that the estimator draws for each input; it is None above 10^9. The
+    numbers assume that the estimator uses the best rule and that counts equal their expectation.
 
-    randomized_response_draws: draws for randomized response, which is refuted most easily; None
-        above 10^9.
-    gaussian_noise_draws: draws for Gaussian noise; None above 10^9. The sum of many small privacy
-        losses, as in a training, approaches Gaussian noise.
+    randomized_response_draws: number if the mechanism is randomized response, for which a false
+        claim is refuted most easily.
+    gaussian_noise_draws: number if the mechanism adds Gaussian noise. A training, which sums many
+        small privacy losses, is similar to it.
     """
 
     randomized_response_draws: int | None
@@ -148,8 +151,7 @@ class RefutationDraws:
     def count(
         cls, epsilon: float, *, delta: float, confidence: float, estimator: Estimator = _DEFAULT
     ) -> RefutationDraws:
-        """Computes how many draws refute a claimed epsilon if the true epsilon is twice as large,
-        for randomized response and for Gaussian noise.
+        """Computes how many draws refute a claimed epsilon if the true epsilon is twice as large.
 
         epsilon: the claimed epsilon, positive and finite.
         delta: delta of the claim.
@@ -176,10 +178,11 @@ class RefutationDraws:
 
         epsilon: the claimed epsilon; the true epsilon is assumed to be twice as large.
         measured_bound: the measured bound, which gives delta and confidence.
-        estimator: the estimator that measured the bound; the default one if it is None, or if the
-            bound has assumptions.
+        estimator: the estimator that measured the bound. ``JointBinomial`` is assumed if it is
+            None, or if the bound has assumptions.
 
-        The result is None if the bound is None or exact, or if the claim is 0 or infinite.
+        The result is None if the bound is None or exact (of confidence 1), or if the claimed
+        epsilon is 0 or infinite.
         """
         if measured_bound is None or not 0.0 < epsilon < math.inf:
             return None
@@ -208,12 +211,13 @@ def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     """Explains why the measured trainings are too few to refute even a claim of half the true
     epsilon.
 
-    ``measured``: measured lower bounds. Only bounds on whole trainings count, not those on a
+    ``measured``: measured lower bounds. Only bounds on whole trainings count, not bounds on a
         message or a round.
 
-    The text is empty if there are no such bounds, or if one of them has enough trainings. Enough is
-    the number for Gaussian noise (``RefutationDraws.gaussian_noise_draws``), because the privacy
-    losses of many rounds add up to a nearly Gaussian loss.
+    A bound has enough trainings if each world has ``RefutationDraws.gaussian_noise_draws``, because
+    the privacy losses of many rounds add up to a nearly Gaussian loss. The text is empty if some
+    bound has enough trainings, if there are no bounds on trainings, and if ``RefutationDraws`` are
+    not defined (``from_bound``).
     """
     why = ""
     for bound in measured:

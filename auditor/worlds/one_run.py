@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from one training, in which a fair coin decided on each canary.
+"""Lower bounds on epsilon from one training that included each canary with probability 1/2.
 
 A canary is a user or interaction that is put into the data to be detected.
 """
@@ -34,12 +34,12 @@ def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
     """Returns scores (n, k) of n rows along k linear discriminants, which separate two classes.
 
     rows: feature vectors (n, d).
-    contrasts: for each discriminant, one weight per row (n, k), such as ``make_contrast_weights``
-        returns. The weighted sum of the rows is a difference of two class means.
+    contrasts: for each discriminant, one weight per row (n, k), from ``make_contrast_weights``.
+        The weighted sum of the rows is a difference of two class means.
 
-    A discriminant is the inverse covariance times the difference of the class means. The covariance
-    is that of all rows, in units of each column's standard deviation, shrunk towards a multiple of
-    the identity (Ledoit and Wolf 2004). So there may be more columns than rows.
+    A discriminant is the inverse covariance times the difference of the class means. The columns
+    are first scaled to standard deviation 1. The covariance of all rows is shrunk towards a
+    multiple of the identity (Ledoit and Wolf 2004), so that d may exceed n.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -67,9 +67,9 @@ def make_contrast_weights(n: int, chosen: NDArray[np.intp], labels: NDArray[np.b
     """Returns weights (n,) such that the weighted sum of n rows is a difference of class means.
 
     n: number of rows.
-    chosen: indices (k,) of the rows with known labels; all other weights are 0.
-    labels: the label of each of these rows, (k,). The mean of the rows labelled false is subtracted
-        from the mean of the rows labelled true.
+    chosen: indices (k,) of the rows with known labels; all other rows have weight 0.
+    labels: class of each row with a known label, (k,). The mean of the rows labelled False is
+        subtracted from the mean of the rows labelled True.
 
     All weights are 0 if all labels are equal.
     """
@@ -89,13 +89,13 @@ _MAX_EPSILON = 512.0
 class OneRunGuesses:
     """Counts of guesses of which canaries one training included, and the epsilon they imply.
 
-    A canary is a record put into the data; a separate fair coin decided on each. The number of
-    guesses is fixed in advance.
+    A canary is a record that the training included or left out, by a separate fair coin for each
+    canary. The number of guesses is fixed in advance.
 
     n_canaries: number of canaries.
     n_guesses: number of guesses, at most one per canary; the guesser abstains on other canaries.
     n_right: number of right guesses.
-    is_two_sided: whether some guesses are "in" and others "out"; otherwise all guesses are equal.
+    is_two_sided: whether some guesses are "in" and others "out"; if false, all guesses are equal.
     """
 
     n_canaries: int
@@ -112,10 +112,10 @@ class OneRunGuesses:
 
             P[W >= v] + 2 m delta max_i P[v - i <= W < v] / i.
 
-        The fraction is the mean of the i probabilities P[W = k] just below k = v. These
-        probabilities rise up to the mode of W and fall beyond it. So their mean rises with i until
-        the next probability is smaller than the mean, and falls from there on. Bisection finds the
-        maximum. Source: Steinke, Nasr and Jagielski 2023, the theorem on approximate DP.
+        The fraction is the mean of P[W = k] over the i values k = v - i, ..., v - 1. As P[W = k]
+        has a single peak, this mean rises with i until the next probability is smaller than the
+        mean, and then falls. Bisection finds the maximum. Source: Steinke, Nasr and Jagielski 2023,
+        the theorem on approximate DP.
         """
         v, r = self.n_right, self.n_guesses
         q = float(special.expit(epsilon))
@@ -148,12 +148,11 @@ class OneRunGuesses:
         """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the
         number of right guesses.
 
-        The bound is the largest epsilon with a p-value (``compute_p_value``) of at most alpha. An
-        (eps, delta)-DP mechanism is (eps', delta)-DP for every larger eps', so all smaller values
-        are rejected too. The search is restricted to epsilons for which the number of right guesses
-        exceeds the mode of the binomial variable W of ``compute_p_value``. In this range the
-        p-value falls with the number of right guesses, so that more right guesses are stronger
-        evidence.
+        The bound is the largest epsilon with a p-value (``compute_p_value``) of at most alpha. All
+        smaller values are rejected too, because an (eps, delta)-DP mechanism is (eps', delta)-DP
+        for every larger eps'. Only epsilons are searched for which the number of right guesses
+        exceeds the mode of the binomial variable W of ``compute_p_value``, because there the
+        p-value falls with the number of right guesses.
         """
         if self.n_right == 0:
             return 0.0
@@ -164,8 +163,8 @@ class OneRunGuesses:
         """Returns a lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by a
         trade-off curve.
 
-        The curve of false positive against false negative rates is that of (eps, delta)-DP. The
-        bound is the largest epsilon whose curve cannot explain as many right guesses
+        The trade-off curve of (eps, delta)-DP limits false negative rates by false positive rates.
+        The bound is the largest epsilon whose curve cannot explain the number of right guesses
         (``is_within_trade_off``).
         """
         return self.find_max_refuted_param(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
@@ -189,11 +188,11 @@ class OneRunGuesses:
             sum_{j >= c} (j / m) P[N = j] <= F(sum_{j >= c - 1} ((r - j) / m) P[N = j]),
 
         if both "in" and "out" are guessed. If all guesses are equal, only one of the two coins
-        counts, and F(x) becomes F(2x) / 2, which is not larger. With T_c = M_c + ... + M_r the left
-        side is (c M_c + T_{c+1}) / m and the right side F(((r - c + 1) M_{c-1} - T_c) / m). Solved
-        for M_{c-1}, this is a lower bound that grows with every M_j above. So with M_v = ``alpha``
-        and no mass above v, the smallest M_{v-1}, ..., M_0 follow one by one, and the mechanism
-        explains the count if M_0 is at most 1.
+        counts, and F(x) becomes F(2x) / 2. With T_c = M_c + ... + M_r the left side is
+        (c M_c + T_{c+1}) / m and the right side F(((r - c + 1) M_{c-1} - T_c) / m). Solved for
+        M_{c-1}, this is a lower bound that grows with each of M_c, ..., M_r. So with M_v =
+        ``alpha`` and no probability above v, the smallest M_{v-1}, ..., M_0 follow one by one, and
+        the mechanism explains the count if M_0 is at most 1.
 
         Source: Mahloujifar, Melis and Chaudhuri 2024 (Auditing f-DP in one run); the halved curve
         is derived here.
@@ -242,8 +241,7 @@ def _binomial_tail(k: int, trials: int, q: float) -> float:
 
 
 def _find_zero(excess: Callable[[float], float], upper: float) -> float:
-    """Returns the zero of the increasing function ``excess`` in [0, ``upper``], approached from
-    below.
+    """Returns the zero of the increasing function ``excess`` in [0, ``upper``], or slightly less.
 
     The result is 0 if ``excess`` is positive at 0, and ``upper`` if it is not positive at
     ``upper``.
@@ -260,7 +258,7 @@ def _find_zero(excess: Callable[[float], float], upper: float) -> float:
 
 # Minimum number of canaries from which a bound is computed.
 MIN_CANARIES = 20
-_SELECTING = 5  # one in this many canaries selects how the remaining ones are guessed
+_SELECTING = 5  # one in this many canaries selects how all other canaries are guessed
 _SHARES = 40  # how many numbers of "in" guesses, and of "out" guesses, are tried
 _CAUTION = 0.5  # standard errors subtracted from a predicted bound, see RuleTestPlan
 
@@ -286,11 +284,11 @@ class OneRun(Checked, base.Estimator):
     one another in any way, but they must be computed from the adversary's view (everything that the
     adversary sees) and not from the coins. The worlds must have ``run_canaries``.
 
-    One canary in five, drawn at random, selects how the others are guessed: the direction in the
-    space of their features, the number of guesses, and (with ``auto``) which theorem gives the
-    bound. The guesser may know the coins of these canaries, because a mechanism that is (eps,
-    delta)-DP is so even if some coins are known. The selected number of other canaries is guessed,
-    "in" for the highest scores and "out" for the lowest; ties are broken at random.
+    A random fifth of the canaries selects how all other canaries are guessed: the direction in the
+    space of features, the number of guesses and, with ``auto``, the theorem that gives the bound.
+    The coins of this fifth may be known, because (eps, delta)-DP holds even if some coins are
+    known. All other canaries are ordered by score, with random ties; a number of them is guessed
+    "in" at the top and "out" at the bottom.
 
     method: name of the theorem, "guesses" or "trade-off"; "auto" selects one.
     """
@@ -405,9 +403,9 @@ def _score_canaries(
     included: whether the training included each canary, (m,).
     selecting: indices (k,) of the canaries with known coins.
 
-    The held-out scores are those of the canaries ``selecting`` and predict how well other canaries
-    will be guessed. If a direction is learned, each half is scored along the direction of the other
-    half.
+    The held-out scores belong to the canaries ``selecting``, and predict how well all other
+    canaries will be guessed. If canaries have several features, a direction in their space is
+    learned; each half of ``selecting`` is then scored along the direction that the other half gave.
     """
     labels, n = included[selecting], len(scores)
     if scores.shape[1] > 1:
@@ -434,9 +432,9 @@ def _rank(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
 def _plan_guesses(ranked: NDArray[np.bool_], budget: RuleTestPlan) -> tuple[tuple[int, int], float]:
     """Returns how many of n canaries to guess "in" and "out", and the share of right guesses.
 
-    ``ranked`` (n,): whether each canary was included, in the order of falling scores. ``budget``:
-    number of other canaries and error of the later test. All canaries are guessed if no bound can
-    be predicted for this test.
+    ``ranked`` (n,): whether each canary was included, in the order of falling scores.
+    ``budget``: number of other canaries and error of the later test. All canaries are guessed if no
+    bound can be predicted for this test.
     """
     n, known = len(ranked), int(ranked.sum())
     sizes = np.unique(np.append(np.geomspace(1, n, _SHARES).round(), [0, known, n - known]))
@@ -461,9 +459,9 @@ def _count_in_guesses(guesses: int, values: Floats, known: Floats, shares: tuple
     shares: numbers of canaries guessed "in" and "out" among these n.
 
     The ``shares[0]`` highest and the ``shares[1]`` lowest known scores define two thresholds. The
-    guesses are divided in proportion to the numbers of scores beyond the two thresholds, because
-    the number of included canaries is random and the scores indicate it. (Guesses may depend on
-    everything that the adversary sees; only their number is fixed.)
+    guesses are divided in proportion to the numbers of scores beyond the two thresholds, which
+    indicate how many canaries were included. Guesses may depend on everything that the adversary
+    sees; only their total number is fixed.
     """
     n, (inside, outside) = len(known), shares
     if not inside or not outside:

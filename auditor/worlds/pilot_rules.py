@@ -22,14 +22,15 @@ Floats = NDArray[np.float64]
 # Number of scores of a message: log-likelihood ratio, values of one world only, and numbers outside
 # a range.
 N_MESSAGE_SCORES = 3
-# Maximum number of coordinates whose noise is modelled, and of residuals that estimate its shape.
+# Maximum number of coordinates whose noise is modelled, and of noise values to which a density is
+# fitted.
 _MAX_COORDINATES, _MAX_RESIDUALS = 1024, 1 << 18
 # Number of standard errors above which a difference between two worlds is not by chance.
 _SURE = 4.5
 # Relative differences that rounding explains, in double and in single precision.
 _ROUNDING, _SINGLE = 1e-9, 2.0**-22
-# Minimum share and number of messages in which a repeated value (atom) must occur; number of
-# messages in which a grid is searched, and maximum distance from the grid, in steps.
+# Minimum share and minimum number of messages in which a repeated value (atom) must occur; number
+# of messages in which a grid is searched; maximum distance of a value from the grid, in steps.
 _ATOM, _MIN_MESSAGES, _GRIDDED, _NEAR = 1 / 256, 4, 512, 0.05
 # Factor by which a repeated value of one world must be rarer in the other world.
 _RARITY = 8
@@ -43,13 +44,13 @@ class NoiseDensity:
     """The logarithm of a noise density, interpolated linearly between points, with exponential
     tails.
 
-    The density is fitted to a sample of the noise. The closer together the outermost values of the
-    sample are, the more steeply a tail falls. So the density of bounded noise ends near the largest
-    value of the noise.
+    The density is fitted to a sample of the noise. A tail falls more steeply, the closer together
+    the outermost values of the sample are. So the density of bounded noise is negligible beyond the
+    bounds of the noise.
 
     points, log_densities: increasing points (k,), and the log-density at each point (k,).
-    tail_parameters: the two ends of the interpolation, the decay rates beyond them and the
-        log-densities at the ends, (3, 2).
+    tail_parameters: for the lower and the upper tail, the value where it begins, its decay rate and
+        the log-density where it begins, (3, 2).
     """
 
     points: Floats
@@ -92,8 +93,8 @@ class NoiseDensity:
 class CoordinateScorer:
     """Scorer of messages that adds up, over coordinates, the evidence for one of two inputs.
 
-    A message is a vector of d coordinates. The evidence is learned from messages under both inputs
-    (worlds), separate from the messages to be scored.
+    A message is a vector of d coordinates. ``fit`` learns the fields from messages under both
+    inputs (worlds), separate from the messages to be scored.
 
     coordinate_indices: indices of the k coordinates whose noise is modelled, (k,).
     noise_centers, noise_scales: centre and standard deviation of the noise in each world, (2, k)
@@ -101,11 +102,11 @@ class CoordinateScorer:
     noise_lower_ends, noise_upper_ends: smallest and largest value that the noise seems to have in
         each world, (2, k) each.
     density: density of the noise of all k coordinates; None if k is 0.
-    repeated_values: two values that many messages share, per world and coordinate, (world, 2, d);
-        NaN if there are none.
-    grid_steps: step of the grid on which all values of a coordinate lie, in each world, (2, d); 0
-        if there is no grid.
-    grid_offsets: a point on the grid in each world, (2, d).
+    repeated_values: two values that many messages of a world share, per world and coordinate,
+        (world, 2, d); NaN if there are no such values.
+    grid_steps: distance between neighbouring values of a coordinate if all its values lie on a grid
+        of equal steps, per world and coordinate, (2, d); 0 if there is no grid.
+    grid_offsets: a point on the grid, per world and coordinate, (2, d).
     """
 
     coordinate_indices: NDArray[np.intp]
@@ -122,11 +123,11 @@ class CoordinateScorer:
     def fit(cls, first: Floats, second: Floats) -> CoordinateScorer:
         """Learns how coordinates of messages distinguish two inputs (worlds).
 
-        ``first``, ``second``: messages under each input, (n, d). The two should be drawn with
-        common random numbers if possible, because randomness with equal effect in both worlds then
-        cancels in the difference of their centres (means, medians or mid-ranges of a coordinate). A
-        coordinate is omitted if the worlds differ no more in it than two halves of the messages do
-        by chance.
+        ``first``, ``second``: messages under each input, (n, d), if possible drawn with common
+        random numbers: randomness with equal effect in both worlds then cancels in the difference
+        of their centres (means, medians or mid-ranges of a coordinate). The noise of a coordinate
+        is modelled only if the worlds differ more in it than two halves of the messages do by
+        chance.
         """
         worlds = np.stack([first, second])
         halves = worlds[:, 0::2], worlds[:, 1::2]
@@ -151,7 +152,8 @@ class CoordinateScorer:
         noisy = noisy[strength[noisy] > 0]
         pooled = np.sqrt((spread**2).mean(axis=0))
         scales = np.where(wider, spread, pooled)[:, noisy]
-        # Residuals of one half from the centres of the other half include the error of the centres.
+        # Deviations of one half from the centres of the other half include the error of the
+        # centres.
         crossed = [
             (part[:, :, noisy] - center[:, None, noisy]) / scales[:, None]
             for part, center in zip(halves, (odd, even), strict=True)
@@ -200,10 +202,10 @@ class CoordinateScorer:
         return out
 
     def _count_on_grid(self, world: int, messages: Floats) -> Floats:
-        """Counts, for each message, the coordinates whose value lies on the grid of the input
-        ``world``.
+        """Counts the coordinates of each message whose value lies on the grid of ``world``, (n,).
 
-        Coordinates with equal grids under both inputs are not counted. The result has shape (n,).
+        A world is one of the two inputs. A coordinate is not counted if this grid contains the grid
+        of the other world.
         """
         (step, other), (phase, others) = (
             (each[world], each[1 - world]) for each in (self.grid_steps, self.grid_offsets)
@@ -231,9 +233,10 @@ def _rms(values: Floats) -> float:
 
 
 def _find_ends(worlds: Floats) -> tuple[Floats, Floats]:
-    """Returns the lower and the upper ends of the values in each world (input), (2, k) each.
+    """Returns lower and upper ends of the range of values in each world (input), (2, k) each.
 
-    ``worlds``: messages under both inputs, (2, n, k). The ends lie a little beyond the values.
+    ``worlds``: messages under both inputs, (2, n, k). The ends lie a little beyond the smallest and
+    the largest value.
     """
     k = min(_BEFORE, worlds.shape[1] // 2)
     rows = np.sort(worlds, axis=1)
@@ -249,10 +252,10 @@ def _find_atoms(worlds: Floats, size: Floats) -> Floats:
     """Returns the smallest and the largest repeated value of each coordinate in each world (input).
 
     ``worlds``: messages under both inputs, (2, n, d).
-    ``size``: largest absolute value, (d,).
+    ``size``: largest absolute value of each coordinate, (d,).
 
-    The result has the shape (world, smallest or largest, d). A value is NaN if none repeats, or if
-    it is not much rarer in the other world.
+    The result has the shape (world, smallest or largest, d). Its entry is NaN if no value repeats,
+    or if the repeated value is not much rarer in the other world.
     """
     ordered = np.sort(worlds, axis=1)
     n = worlds.shape[1]
@@ -272,9 +275,10 @@ def _find_atoms(worlds: Floats, size: Floats) -> Floats:
 def _find_grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
     """Returns the step of each coordinate's grid in each world, and a point on it, (2, d) each.
 
-    A grid holds all values of a coordinate at equal steps; the step is 0 if there is no grid.
+    A grid is a set of equally spaced numbers that contains all values of a coordinate. The step is
+    0 if there is no grid.
     ``worlds``: messages under both inputs, (2, n, d).
-    ``size``: largest absolute value, (d,).
+    ``size``: largest absolute value of each coordinate, (d,).
     """
     unit = size * _SINGLE
     base = worlds[:, :1]
@@ -297,11 +301,11 @@ def _grid_distance(x: Floats, step: Floats) -> Floats:
 
 # Function that maps features (n, f) to numbers (n,), which are larger in the first world.
 RunScorer = Callable[[Floats], Floats]
-_MIDDLE = (0.1, 0.9)  # quantiles between which the scale of a feature is measured
+_MIDDLE = (0.1, 0.9)  # quantiles to which a feature is clipped to compute its mean and deviation
 _FARTHEST = 10.0  # standardised features are clipped at this many standard deviations
 # Minimum number of pilot runs per world for trees, and the standard errors of a sufficient gain.
 _MIN_RUNS, _TREES_SURE = 100, 2.0
-_MIN_VARIANCE = 1e-8  # smallest variance of a weighted sum of features within a world
+_MIN_VARIANCE = 1e-8  # smaller variances of weighted sums of features are raised to this one
 _CLEAR_RATIO = 1.25  # the bound of a single feature must be this many times that of the fitted rule
 _CAUTION = 1.0  # standard errors subtracted from predicted bounds; small, because few rules compete
 _VOTES_IN_WORDS = (
@@ -319,10 +323,12 @@ def learn_run_scorer(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     Returns the function and its description. ``first``, ``second``: features (n, f), numbers
     computed from the messages, of runs under each of two inputs (worlds).
 
-    The function is a single feature, if in this feature the gap between the worlds exceeds the
-    range within each world. Otherwise the function is gradient-boosted trees, if trees that are
-    trained on one half of the runs distinguish the worlds of the other half better than a logistic
-    regression does, by more than chance. Otherwise the function is that logistic regression.
+    The function is the first of these that qualifies:
+
+    - a single feature, if its gap between the worlds exceeds its range within each world;
+    - gradient-boosted trees, if trees distinguish the worlds of held-out runs better than a
+      logistic regression does, by more than chance explains;
+    - a logistic regression.
     """
     alone = LinearRule.fit_single_feature(first, second)
     if alone is not None:
@@ -356,12 +362,13 @@ def choose_run_scorer(
     fit_rule: function that learns a rule from the features of two worlds, such as
         ``learn_run_scorer``.
     first, second: features (n, f) of runs in each world.
-    n_single: number of last columns, each of which may be used alone; the fitted rule ignores them.
+    n_single: number of features, in the last columns, each of which may be used alone; the fitted
+        rule ignores these columns.
     budget: number of draws and error of the later test, from which the lower bound on epsilon by a
         rule is predicted.
 
-    A single column is chosen if its predicted bound on all runs is clearly larger than that of the
-    rule fitted to the first half and evaluated on the second half.
+    A single feature is chosen if its predicted bound on all runs is clearly larger than the bound
+    of a rule that is fitted to one half of the runs and evaluated on the other half.
     """
     rest = first.shape[1] - n_single
 
@@ -393,7 +400,8 @@ class LinearRule:
     """A rule that computes a weighted sum of standardised features of a run, larger under the first
     input.
 
-    center, scale: centre and unit of each feature (f,).
+    center, scale: offset and divisor that standardise each feature (f,); an infinite divisor omits
+        the feature.
     weights: weight of each standardised feature (f,).
     """
 
@@ -406,8 +414,10 @@ class LinearRule:
         """Fits a logistic regression that predicts the input (world) from features, as a weighted
         sum.
 
-        ``first``, ``second``: features (n, f) of runs in each world. The features are whitened
-        (made uncorrelated) for the fit, and clipped at their tails.
+        ``first``, ``second``: features (n, f) of runs in each world. For the fit, features are
+        standardised, clipped to 10 standard deviations, and whitened (made uncorrelated). Mean and
+        standard deviation of a feature are computed with its tails clipped to the quantiles 0.1 and
+        0.9.
         """
         both = np.concatenate([first, second])
         low, high = np.quantile(both, _MIDDLE, axis=0)
@@ -430,8 +440,9 @@ class LinearRule:
     def fit_single_feature(cls, first: Floats, second: Floats) -> LinearRule | None:
         """Returns a rule on the single feature with the largest gap between two inputs (worlds).
 
-        ``first``, ``second``: features (n, f) of runs in each world. A gap is measured relative to
-        the feature's range within a world. The result is None if no gap exceeds this range.
+        ``first``, ``second``: features (n, f) of runs in each world. The gap is the distance
+        between the values of the two worlds, divided by the wider of the feature's ranges within a
+        world. The result is None if no gap exceeds 1.
         """
         (low, top), (floor, ceiling) = ((x.min(axis=0), x.max(axis=0)) for x in (first, second))
         gap, spread = np.maximum(low - ceiling, floor - top), np.maximum(top - low, ceiling - floor)
@@ -446,7 +457,7 @@ class LinearRule:
         return cls((low + ceiling) / 2, width, weights)
 
     def standardize(self, features: Floats) -> Floats:
-        """Returns features as deviations from ``center`` in units of ``scale``, clipped, (n, f)."""
+        """Returns (features - center) / scale, clipped to [-10, 10], (n, f)."""
         return round_scaled(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: Floats) -> Floats:
@@ -475,10 +486,10 @@ def _trees_win(first: Floats, second: Floats) -> bool:
 
 
 def _fit_whitening(deviations: Floats) -> Floats:
-    """Returns a matrix (f, f) that makes features like ``deviations`` (n, f) uncorrelated.
+    """Returns a matrix (f, f) that makes features uncorrelated, with variances of at most 1.
 
-    The variances of these whitened features are at most 1. Without whitening, the penalty of the
-    regression would suppress a signal in a difference of features.
+    ``deviations``: features (n, f) minus their mean in each world. Without this whitening, the
+    penalty of the regression would suppress a signal in a difference of features.
     """
     variances, axes = np.linalg.eigh(deviations.T @ deviations / len(deviations))
     return np.asarray(axes / np.sqrt(np.maximum(variances, _MIN_VARIANCE)))

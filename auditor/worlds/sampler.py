@@ -26,8 +26,8 @@ REPORT_SCOPE = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
 # Minimum number of outputs per input that are examined for their form.
 _MIN_EXAMINED = 32
-# Maximum and minimum number of outputs that one call makes before the next input. Each input has at
-# least about `_TURNS` calls if there are enough outputs.
+# Maximum and minimum number of outputs of one call, before a call for the next input. Each input
+# has at least about `_TURNS` calls if there are enough outputs.
 MAX_PER_CALL, MIN_PER_CALL, _TURNS = 512, 16, 64
 # Maximum number of entries of an array that is read as a list.
 _SHORT = 64
@@ -42,7 +42,7 @@ class OutputFormError(InputError):
 
     The form of outputs is learned from the first outputs.
 
-    outputs: the outputs of the new form.
+    outputs: the outputs of the new form (the argument ``answers``).
     """
 
     def __init__(self, message: str, answers: Sequence[Any]) -> None:
@@ -53,9 +53,9 @@ class OutputFormError(InputError):
 def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
     """Returns the result of ``attempt``, which is called again after an ``OutputFormError``.
 
-    ``attempt`` takes the list of outputs whose form (type or shape) was not known before. The draws
-    of a failed attempt are discarded. So a rare form wastes draws, but does not lower the
-    confidence of a bound. The last error is raised after four failures.
+    ``attempt`` takes the list of outputs whose form (type or shape) made earlier calls fail. All
+    draws of a failed call are discarded, so that the confidence of a bound is not affected. The
+    last error is raised after four failures.
     """
     unread: list[Any] = []
     for _ in range(_FORMS):
@@ -93,7 +93,7 @@ class DrawAllowance:
     def spend(self, outputs: int) -> None:
         """Adds ``outputs`` to the number of outputs drawn so far.
 
-        Raises AllowanceError if the sum exceeds the limit.
+        Raises DrawAllowanceError if the sum exceeds the limit.
         """
         self.n_used += outputs
         if self.n_used > self.max_outputs:
@@ -113,8 +113,8 @@ class Sampler:
     takes_size: whether one call returns many outputs.
     allowance: limit on the number of outputs.
     encoder: encoder of outputs that are not arrays; None if no output needs an encoding.
-    has_exception_outputs: whether an exception of the randomizer counts as an output, {"raised":
-        name of the exception's class}.
+    has_exception_outputs: whether an exception of the randomizer counts as an output, the
+        dictionary {"raised": name of the exception's class}.
     has_unique_texts: whether outputs are texts or bytes that never repeat.
     min_call_size: minimum number of outputs per call, if one call returns many.
     """
@@ -150,10 +150,10 @@ class Sampler:
         encoding.
 
         The result is a list if the randomizer returns one output per call. Every call receives a
-        copy of the input, so that changes to it do not affect the next call. If
-        ``has_exception_outputs``, an exception in a call for one output counts as an output. Raises
-        InputError for any other exception, and if more outputs are drawn than ``allowance``
-        permits.
+        copy of the input, so that changes to it do not affect the next call. Raises InputError if
+        more outputs are drawn than ``allowance`` permits, and if the randomizer raises an
+        exception. An exception in a call for one output is not raised but counts as an output if
+        ``has_exception_outputs``.
         """
         self.allowance.spend(size)
         if self.takes_size:
@@ -204,15 +204,14 @@ class Sampler:
         order: NDArray[np.integer[Any]],
         rngs: Sequence[np.random.Generator],
     ) -> dict[int, NDArray[Any]]:
-        """Draws outputs of several inputs in alternation; returns a dict from index of the input to
-        outputs.
+        """Draws outputs of several inputs in alternation, and returns them by index of the input.
 
         inputs: the inputs.
         order: index of the input of each output.
         rngs: one random generator per input.
 
-        If calls return one output, they follow ``order`` exactly. If calls return many, the inputs
-        alternate, with at most ``MAX_PER_CALL`` outputs per call.
+        Calls that return one output follow ``order`` exactly. If a call returns many outputs, the
+        inputs alternate, with at most ``MAX_PER_CALL`` outputs per call.
         """
         if self.takes_size:
             parts: dict[int, list[NDArray[Any]]] = {}
@@ -252,14 +251,14 @@ class Sampler:
 
         inputs: the inputs whose outputs are examined.
         rng: random generator of the outputs that are examined.
-        n_examined: number of outputs to examine for each input; if it is below 32, 32 are examined.
+        n_examined: number of outputs to examine for each input, raised to 32 if it is smaller.
         unread: further outputs to examine, which were drawn in earlier attempts (see
             ``retry_on_new_form``).
 
         Structured outputs are dictionaries, None, lists of several lengths, text next to numbers,
-        JSON, text of several words, bytes, NaN, and exceptions. If a call for many outputs raised
-        an exception, the copy calls the randomizer once per output. Raises InputError if every call
-        raises an exception for some input.
+        JSON, text of several words, bytes, NaN, and exceptions. The copy calls the randomizer once
+        per output if ``unread`` contains an exception. Raises InputError if every call raises an
+        exception for some input.
         """
         alone = self.unbatch() if self.takes_size and any(map(_is_exception, unread)) else self
         alone = replace(alone, has_exception_outputs=True)
@@ -276,8 +275,8 @@ class Sampler:
         """Returns a copy that encodes each output as one string, unless all outputs are arrays or
         texts.
 
-        Functions that compute the probability of a whole output use this copy. An existing encoding
-        is kept.
+        Functions that compute the probability of a whole output use this copy. If this sampler has
+        an encoder already, the copy keeps it.
         """
         answers = self._examine(inputs, rng, _MIN_EXAMINED)
         return replace(self, encoder=self.encoder or OutputEncoder.fit(answers, as_string=True))
@@ -318,8 +317,7 @@ class Sampler:
         return [drawn[place] for place in range(len(inputs))]
 
     def unbatch(self, size: int = 1, place: int = 0) -> Sampler:
-        """Returns a copy that calls the randomizer once per output, instead of once for many
-        outputs.
+        """Returns a copy that calls the randomizer once per output.
 
         Each call asks the randomizer for ``size`` outputs, and keeps only the output with the index
         ``place``.
@@ -335,7 +333,7 @@ class Sampler:
         """Returns a sampler whose outputs are the shapes of this sampler's outputs, as texts.
 
         Drawing raises InputError if the shape varies for one input. All outputs of one call have
-        the same shape, so the texts are not independent draws.
+        the same shape, so the texts of a call are not independent draws.
         """
         known: dict[str, tuple[int, ...]] = {}
 
@@ -348,7 +346,7 @@ class Sampler:
         return Sampler(self.name, call, True)
 
     def make_worlds(self, inputs: Sequence[Any]) -> Worlds:
-        """Returns ``Worlds``: the ``inputs`` to compare, whose outputs this randomizer draws."""
+        """Returns ``Worlds`` of the ``inputs`` to compare, whose outputs this randomizer draws."""
         return Worlds(
             names=tuple(format_value(value) for value in inputs),
             scope=REPORT_SCOPE,
@@ -361,7 +359,7 @@ class Sampler:
 def _as_list(answer: Any) -> Any:
     """Returns a short one-dimensional array as a list, and any other output unchanged.
 
-    Lists may have several lengths, which an encoder of structured answers allows.
+    An encoder accepts lists of several lengths, but not arrays of several lengths.
     """
     short = isinstance(answer, np.ndarray) and answer.ndim == 1 and len(answer) <= _SHORT
     return answer.tolist() if short else answer

@@ -71,11 +71,12 @@ def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
 
 # Numbers whose relative difference is smaller count as equal: single precision, rounded twice.
 _SAME = 2.0**-22
-# Numbers with at most this many decimal digits or bits, or at most this denominator, count as
-# discrete.
+# A column counts as discrete if all its numbers have at most this many significant decimal digits
+# or bits, or are fractions with one denominator, at most this one.
 _DIGITS, _BITS, _DENOMINATORS = 5, 12, 1_000
-# Accepted number of repeated scores: this number or this share of the scores, plus `_TIMES` times
-# the number expected by chance, which is estimated from gaps of up to `_FARTHER` times `_SAME`.
+# Accepted number of repeated scores: this number, or this share of the scores if that is more, plus
+# `_TIMES` times the number expected by chance, which is estimated from pairs with relative gaps
+# between `_SAME` and (1 + `_FARTHER`) `_SAME`.
 _FEW_REPEATS, _SHARE, _TIMES, _FARTHER = 2, 0.01, 2.0, 8
 _CHANCE = 1e-9  # probability below which equal counts are not attributed to chance
 
@@ -87,12 +88,11 @@ def check_score_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     (n, ...) and (m, ...). There are two contradictions:
 
     - The numbers of occurrences of all values are multiples of one r > 1, as if each score were
-      logged r times. In independent draws of a discrete distribution, k values all occur in
-      multiples of r with probability at most (2r)^(-(k-1)/2), which is about the largest
-      probability for k Poisson counts, over all their means.
-    - Numbers with many digits repeat within one array and do not occur in the other one. Under a
-      continuous distribution, nearly equal pairs are no more frequent than slightly more distant
-      pairs.
+      logged r times. For independent draws with k distinct values, the probability of this is at
+      most about (2r)^(-(k-1)/2), which is derived for Poisson counts.
+    - Numbers with many digits repeat within one array and do not occur in the other array, more
+      often than by chance. By chance, equal numbers of a continuous distribution are as frequent as
+      numbers with a slightly larger gap.
 
     Whole numbers, short decimals, short binary numbers and fractions with a small denominator may
     repeat. Numbers that differ by rounding to single precision count as equal.
@@ -123,9 +123,7 @@ def check_score_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
 
 
 def _group_rows(rows: NDArray[Any]) -> NDArray[np.intp]:
-    """Returns a group index (n,) for each row of ``rows`` (n, d), equal for rows equal up to
-    rounding.
-    """
+    """Returns an index (n,) of each of ``rows`` (n, d), shared by rows that differ by rounding."""
     columns = []
     for column in rows.T.astype(np.float64):
         values, place = np.unique(column, return_inverse=True)
@@ -139,7 +137,8 @@ def _group_rows(rows: NDArray[Any]) -> NDArray[np.intp]:
 def _expect_ties(rows: NDArray[Any]) -> float:
     """Estimates how many of ``rows`` (n, d) are equal by chance if the numbers have a density.
 
-    The estimate is the number of pairs with a slightly larger gap than rounding explains, scaled.
+    The estimate is the number of pairs whose gap is 1 to 9 times the largest gap by rounding,
+    divided by 8.
     """
     found = []
     for column in rows.T.astype(np.float64):
@@ -169,8 +168,8 @@ CANARY_USER_SCOPE = Scope(
     horizon=Horizon.TRAINING,
 )
 _NAMES = ("the canary is in", "the canary is out")
-# If one world has fewer than ``_FEW`` scores and the second more than ``_UNEVEN`` times as many, a
-# random choice of the world of each draw would leave too many scores unused.
+# If one world has fewer than ``_FEW`` scores and the other world more than ``_UNEVEN`` times as
+# many, a random choice of the world of each draw would leave too many scores unused.
 _FEW, _UNEVEN = 200, 4
 _UNFAIR = 1e-9  # probability below which inclusions are not attributed to fair coins
 
@@ -197,8 +196,9 @@ class _Scores(ABC):
 
         ``estimator``: name of the estimator; None for the default.
         ``scope``: scope of the bound.
-        ``seed``: random seed that splits the scores into selection and test. Raises InputError for
-        an unknown estimator and for an invalid delta, confidence or seed.
+        ``seed``: random seed that splits the scores into selection and test.
+
+        Raises InputError for an unknown estimator and for an invalid delta, confidence or seed.
         """
         rng = np.random.default_rng(check_seed(seed))
         member, worlds, n, rest = self._prepare(estimator, scope, rng)
@@ -236,13 +236,16 @@ class CanaryScores(_Scores):
     ) -> Self:
         """Checks scores in arrays or lists, and returns them as ``CanaryScores``.
 
-        ``in_scores``, ``out_scores``: scores with the canary in the training, (n, *shape), and
-        without, (m, *shape). ``in_ids``, ``out_ids``: identifiers (n,) and (m,), if given, of the
-        canary of each score. A canary may have one score with it in and one with it out, so an
-        identifier must not occur twice in one array. Raises InputError for NaN, for types other
-        than numbers, for fewer than ``MIN_SAMPLES`` scores of either kind, for missing or repeated
-        identifiers, and, unless ``repeats``, for equal scores that contradict independent trainings
-        (``check_score_repeats``).
+        in_scores, out_scores: scores with the canary in the training, (n, *shape), and without it,
+            (m, *shape).
+        in_ids, out_ids: identifiers of the canary of each score, (n,) and (m,). An identifier may
+            occur once in each array.
+        repeats: whether to accept equal scores that contradict independent trainings
+            (``check_score_repeats``).
+
+        Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_SAMPLES``
+        scores of either kind, for missing or repeated identifiers, and for equal scores that are
+        not accepted.
         """
         inside = _check(in_scores, in_ids, "the canary in", MIN_SAMPLES)
         outside = _check(out_scores, out_ids, "the canary out", MIN_SAMPLES)
@@ -253,14 +256,12 @@ class CanaryScores(_Scores):
 
     @property
     def n_scores_per_world(self) -> int:
-        """Number of scores with the canary in the training, or without it if these are fewer."""
+        """Number of scores of the world that has fewer: "canary in" or "canary out"."""
         return min(len(self.in_scores), len(self.out_scores))
 
     @property
     def default_estimator(self) -> str:
-        """Name of the default estimator of epsilon, which depends on the numbers of scores with and
-        without the canary.
-        """
+        """Name of the default estimator of epsilon, by the numbers of scores in the two worlds."""
         fewer, total = self.n_scores_per_world, len(self.in_scores) + len(self.out_scores)
         uneven = total > (_UNEVEN + 1) * fewer
         return "all-thresholds" if fewer < _FEW and uneven else "joint-binomial"
@@ -359,8 +360,8 @@ class OneRunScores(_Scores):
         scores: numbers or features, one row per canary, (m, *shape).
         included: whether the training included each canary, (m,).
         ids: identifiers of the canaries, (m,), if known.
-        repeats: whether to accept equal scores that ``check_score_repeats`` refuses, because scores
-            of separate canaries would hardly be equal so often.
+        repeats: whether to accept equal scores that are too frequent for separate canaries
+            (``check_score_repeats``).
 
         Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_CANARIES``
         canaries, for missing or repeated identifiers, for a number of included canaries that is
@@ -413,7 +414,7 @@ class OneRunScores(_Scores):
         return cls.build(np.concatenate([inside, outside]), coins, ids, repeats=repeats)
 
     def make_worlds(self, scope: Scope) -> Worlds:
-        """Returns the inputs "canary in" and "canary out" of the training that gave these scores.
+        """Returns the inputs "canary in" and "canary out" of the training with these canaries.
 
         ``scope``: scope of a bound that is measured on them.
         """

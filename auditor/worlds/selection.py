@@ -1,4 +1,4 @@
-"""Selects two inputs (worlds) and rules that guess between them, on draws set aside for this."""
+"""Selects two inputs (worlds) and rules that guess between them, on outputs set aside for this."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def draw_outputs(
     """Draws outputs of each input (world), (n, *shape) each, and converts them by ``read``.
 
     sizes: number of outputs to draw from each world.
-    max_entries: maximum number of array entries in all worlds together. If outputs are wide, fewer
-        are drawn, but at least two outputs per world.
+    max_entries: maximum number of array entries in all worlds together. Fewer outputs are drawn if
+        this maximum requires it, but at least two per world.
     read: function applied to each block of outputs.
 
-    If ``worlds.draw_in_order`` is not None, it draws the outputs of all worlds in random order.
-    Otherwise the worlds follow one another.
+    The worlds are drawn one after another, or in random order if ``worlds.draw_in_order`` is not
+    None.
     """
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
@@ -96,30 +96,29 @@ def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
 
 # Maximum number of array entries that a selection split keeps, in all worlds together.
 MAX_SELECTION_ENTRIES = 1 << 24
-# Share of the error that the second rule gets; see ``SelectionDraws.select_rules``.
+# Share of the bound's error for the second rule; see ``SelectionDraws.select_rules``.
 SECOND_RULE_ALPHA_SHARE = 0.1
-# Maximum number of distinct outputs that are outcomes of their own, and minimum number of draws
-# for each.
+# Maximum number of distinct outputs that a statistic lists, and minimum number of draws for each.
 _MAX_OUTCOMES = 4096
 _REPEATS = 8
-# With at most this many outcomes no other statistic is tried. If outputs are arrays of strings,
-# this many entries are statistics by themselves.
+# With at most this many distinct outputs, no other statistic is tried. If outputs are arrays of
+# strings, this many entries are statistics by themselves.
 _ALL = 16
 # Maximum number of pairs of worlds for which rules are made, chosen by a rough estimate.
 _CLOSELY = 4
 # Maximum number of candidate rules that fresh draws compare. The comparison takes one in `_JUDGING`
 # of the remaining draws; fewer than `_FEWEST_TO_JUDGE` would decide no better than the split.
 _CANDIDATES, _JUDGING, _FEWEST_TO_JUDGE = 16, 10, 4_000
-# Maximum number of pairs of worlds up to which values of one world only are sought in all pairs.
+# Maximum number of pairs of worlds for which all pairs are searched for values of one world only.
 _MAX_PAIRS = 66
-# Maximum number of parts of an output that are examined separately, of outputs by which they are
-# ordered, and of sets of parts that are tried.
+# Maximum number of parts of an output that are examined separately, of outputs that decide the
+# order of parts, and of sets of parts that are tried.
 _SHRUNK, _GLANCED, _TRIES = 64, 5_000, 48
-# One in this many outputs of the split trains scores; the others choose among the scores.
+# One in this many outputs of the split trains scores; the remaining ones choose among the scores.
 _LEARNING = 2
 # The error at which the normal quantile is 0, so that nothing is subtracted for chance.
 _EVEN = 0.5
-# A rule on values of entries is preferred if its expected bound is smaller by this share at most.
+# A rule on values of entries is preferred if its predicted bound is smaller by this share at most.
 _CLOSE = 0.05
 
 
@@ -176,7 +175,7 @@ def select_rules(
 ) -> SelectedRules:
     """Draws some outputs of each input (world) and selects rules that guess the input of an output.
 
-    The rules are to be tested on other outputs.
+    The rules have to be tested on other outputs.
 
     worlds: the inputs and functions that draw their outputs.
     request: number of draws per world, delta and error of the test.
@@ -264,16 +263,14 @@ class SelectionDraws:
         budget: number of draws and error of the later test of the rules.
         worlds: the inputs, from which fresh outputs are drawn to compare candidate rules.
 
-        The first rule is that of ``choose_rule``. The second rule guesses only at values that
-        occurred in one world and not in the other. A third candidate replaces the second rule if
-        the bound of the candidate, predicted from fresh draws without a margin for chance
-        (``RuleTestPlan.margin``), exceeds the predicted bounds of the first and the second rule.
-        The second rule gets a tenth of the error (``SECOND_RULE_ALPHA_SHARE``), and the first rule
-        the remaining error. All rules of the result guess between the same pair of worlds, at which
-        the largest bound was predicted.
+        Both rules guess between one pair of worlds, the pair with the largest predicted bound:
 
-        Several candidates are compared on fresh draws, because among hundreds of candidates on one
-        set of outputs, the best one is often best by chance.
+        - The first rule is the candidate with the largest predicted bound. Candidates are compared
+          on fresh draws if there are enough draws.
+        - The second rule guesses only at values that occurred in one of the two worlds, and gets a
+          tenth of the error (``SECOND_RULE_ALPHA_SHARE``). Another candidate replaces this rule if
+          its bound, predicted from fresh draws without a margin for chance
+          (``RuleTestPlan.margin``), exceeds the predicted bounds of both rules.
         """
         common = replace(budget, alpha=(1.0 - SECOND_RULE_ALPHA_SHARE) * budget.alpha)
         rare = replace(budget, alpha=SECOND_RULE_ALPHA_SHARE * budget.alpha)
@@ -310,11 +307,11 @@ class SelectionDraws:
 
         ``budget``: number of draws, delta and error probability of the test on fresh draws.
 
-        Predicted bounds are lowered by a margin for chance (``RuleTestPlan.margin``). If none is
-        then positive, bounds are predicted without the margin; if still none is positive, any rule
-        is accepted. This finds weak leaks that few outputs do not show clearly. The measured bound
-        stays valid, because the rule is tested on fresh draws. The result is None if there is no
-        rule at all.
+        Predicted bounds are lowered by a margin for chance (``RuleTestPlan.margin``). If no bound
+        is positive then, bounds are predicted without the margin, and at last at confidence 1/2. So
+        a rule for a weak leak is returned although few outputs do not show the leak clearly. The
+        measured bound stays valid, because the rule is tested on fresh draws. The result is None if
+        there is no rule at all.
         """
         return choose_simplest_rule(self._list_candidates(budget))
 
@@ -329,9 +326,7 @@ class SelectionDraws:
         trusting = replace(budget, margin=0.0)
 
         def distinct(attempt: RuleTestPlan, minimum: float) -> list[_Candidate]:
-            """Rules with a predicted bound above ``minimum``; of rules with equal bounds only the
-            first.
-            """
+            """Rules with a predicted bound above ``minimum``, without repeated pairs and bounds."""
             rules = (
                 CandidateRule(a, b, expected, rule)
                 for a, b in pairs
@@ -360,14 +355,12 @@ class SelectionDraws:
         return chosen
 
     def _simplify(self, choice: _Candidate, bold: RuleTestPlan) -> DecisionRule:
-        """Returns a rule like that of ``choice`` on fewer parts of an output, if its bound is as
-        large.
+        """Returns the rule of ``choice``, or one on fewer parts of an output with a similar bound.
 
         A part is one entry, or the entries of one field. Parts are omitted, many at once and then
-        one by one. The predicted bound of the simpler rule is computed with ``bold``, a test budget
-        without a margin for chance (``RuleTestPlan.margin``). This bound must reach the bound of
-        ``choice``, which was computed with a margin, so that their difference is within the
-        sampling error. Without such a rule, the rule of ``choice`` is returned.
+        one by one. The bound of the simpler rule is predicted with ``bold``, a test plan without a
+        margin for chance (``RuleTestPlan.margin``), and must reach the bound of ``choice``, which
+        was predicted with the margin.
         """
         a, b, best, rule = choice
         if not isinstance(rule.statistic, OutcomeIndex):
@@ -394,15 +387,15 @@ class SelectionDraws:
         return rule
 
     def _list_statistics(self) -> list[Statistic]:
-        """Returns the statistics, functions from outputs to numbers, that fit every pair of worlds.
+        """Returns the statistics (functions from outputs to numbers) that fit all pairs of worlds.
 
-        They depend on the kind of outputs:
+        The statistics depend on the kind of outputs:
 
-        - few distinct outputs: the outcome;
-        - strings: the string of each entry, and all strings together;
-        - a structure: the value of each field that varies and has few values, and the values of all
-          these fields together;
-        - other outputs: the outcome if there are not too many, numbers and sums.
+        - at most 16 distinct outputs: the index of the output in their list;
+        - strings: the index of each string, and of all strings together;
+        - structured outputs: the index of the value of each field that varies and has few values,
+          and of the values of all these fields together;
+        - other outputs: numbers such as sums, and the index if there are few distinct outputs.
         """
         sample = np.concatenate(self.outputs)
         kind, width, parts = sample.dtype.kind, sample[0].size, self.namer.entries_by_part
@@ -439,17 +432,15 @@ class SelectionDraws:
         return self.outputs[0].dtype.kind not in "US" and prod(self.namer.output_shape) > 1
 
     def _can_learn(self, statistics: Sequence[Statistic]) -> bool:
-        """Checks whether statistics are learned from the outputs.
-
-        This is so for numeric vectors with more than a few distinct values.
+        """Checks whether statistics are learned: if outputs are vectors of numbers, and not just a
+        few distinct ones.
         """
         return self._has_vectors and not (len(statistics) == 1 and self.encoder is None)
 
     def _iter_values(
         self, a: int, b: int, statistics: Sequence[Statistic], budget: RuleTestPlan
     ) -> Iterator[tuple[Statistic, NDArray[Any], NDArray[Any]]]:
-        """Yields statistics that may distinguish worlds ``a`` and ``b``, each with its values in
-        both.
+        """Yields statistics that may distinguish worlds ``a`` and ``b``, with their values in both.
 
         A statistic maps an output to a number; a world is one of the inputs.
         """
@@ -466,11 +457,11 @@ class SelectionDraws:
     def _index_parts(
         self, first: NDArray[Any], second: NDArray[Any], budget: RuleTestPlan
     ) -> Iterator[OutcomeIndex]:
-        """Yields the joint values of the one, two, four and eight parts of an output that differ
-        most.
+        """Yields statistics: the joint values of the one, two, four and eight parts of an output
+        that differ most between two worlds (inputs).
 
-        A part is one entry, or the entries of one field. Parts are ordered by a rough estimate of
-        the predicted bound, on some outputs of two worlds (inputs).
+        A part is one entry of an output. The difference of a part is a rough estimate of the
+        predicted bound, on some outputs of the worlds.
         """
         if self.encoder is not None:
             return
@@ -498,7 +489,7 @@ class SelectionDraws:
     ) -> list[tuple[int, int]]:
         """Returns the most promising pairs of worlds (inputs), as indices, by a rough estimate.
 
-        The estimate uses equal cuts of each statistic for all worlds.
+        For the estimate, the cuts of a statistic are equal in all pairs.
         """
         pairs = self.world_pairs
         if len(pairs) <= _CLOSELY:
@@ -526,9 +517,9 @@ def reassess_candidates(
 ) -> list[_Candidate]:
     """Returns copies of the candidate rules, with bounds that are predicted from fresh draws.
 
-    candidates: the rules with their predicted bounds.
-    tables: counts of guesses on the fresh draws, (rules, true world, guessed world). No rule may
-        have been made from these draws.
+    candidates: the rules with their earlier predicted bounds.
+    tables: counts of guesses on the fresh draws, (rules, true world, guessed world). The rules must
+        not have been made from these draws.
     size: number of fresh draws per world (input).
     budget: number of draws and error of the later test of the selected rule.
     """
@@ -547,8 +538,8 @@ def _get_bound(candidate: CandidateRule[Guesser] | None) -> float:
 def choose_simplest_rule(candidates: Sequence[_Candidate]) -> _Candidate | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
-    The first candidate wins among those with nearly equal bounds. A rule on a value that is read
-    directly from the output (``is_raw``) wins if its bound is at most 5% smaller. The
+    If bounds are nearly equal, the first candidate wins. A rule on a value that is read directly
+    from the output (``is_raw``) wins if its bound is at most 5% smaller than the largest. The
     result is None if there are no candidates.
     """
     best = decision_rules.choose_best_rule(candidates)
@@ -575,7 +566,7 @@ def count_guesses(
     streams: one random generator per world.
     shape: shape of one output.
 
-    Outputs are drawn in blocks, so memory is that of one block.
+    Outputs are drawn in blocks, and only one block is in memory at a time.
     """
     tables = np.zeros((len(rules), 2, 2), dtype=np.int64)
     for world, block in worlds.draw_blocks(sizes, streams, shape):
@@ -596,7 +587,8 @@ def make_guess_witness(
     counts: counts of right and wrong guesses.
     drawn: numbers of outputs drawn from the two worlds.
 
-    The guessed world is the one with the larger ratio of right to wrong guesses.
+    The rule may guess either world; the guess with the larger ratio of right to wrong guesses
+    defines the event.
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (

@@ -22,7 +22,8 @@ from fedrec_auditor.targets.compute import limit_to_one_thread
 
 Floats = NDArray[np.float64]
 
-# Values of a statistic with more distinct values are cut at quantiles, not between the values.
+# If a statistic has more distinct values than this, its cuts are quantiles, and otherwise lie
+# between the values.
 _MAX_VALUES = 4096
 # Relative difference below which two values count as equal, because rounding explains it.
 FLOAT_TOLERANCE = 1e-9
@@ -77,6 +78,7 @@ class EntryNamer:
         return str(row[entries[0]].item())
 
 
+# Outputs (n, *shape), columns of outputs, or values of a statistic (n,), of any type.
 Values = NDArray[Any]
 # Up to this many outcomes of a single entry are identified by comparison with each outcome.
 _FEW = 8
@@ -109,7 +111,7 @@ class ScalarScore:
         return self.compute(flat if flat.shape[1] == 1 else as_floats(flat))
 
     def describe(self, low: float, high: float) -> str:
-        """Describes the interval ``low`` <= number < ``high``, without infinite ends.
+        """Describes the interval ``low`` <= number < ``high`` in words; infinite ends are omitted.
 
         An interval that contains a single double is written as that double.
         """
@@ -127,8 +129,7 @@ class ScalarScore:
 
 
 def _shorten_end(end: float) -> float | None:
-    """Returns the double just below ``end`` if its text is much shorter than that of ``end``, else
-    None.
+    """Returns the double just below ``end`` if its text is much shorter than ``end``, else None.
 
     Such an end is a cut just above a frequent value.
     """
@@ -147,12 +148,11 @@ class OutcomeIndex:
     """A statistic that maps an output to its position in a list of the outcomes of a sample.
 
     An outcome is a combination of values of some entries of an output, such as several words or
-    bits. An outcome that is not in the list has position -1. A decision rule then guesses by the
-    position.
+    bits. The position of an outcome that is not in the list is -1.
 
-    Outcomes are identified by keys: the key is the sum of the positions of the entries' values in
-    ``values_or_cuts``, times ``weights``, modulo 2^64. Two outcomes with equal keys count as one,
-    which may make a decision rule weaker but not its bound invalid.
+    Outcomes are identified by keys. A key is the sum over entries of ``weights`` times the position
+    of the entry's value in ``values_or_cuts``, modulo 2^64. Two outcomes with equal keys count as
+    one, which may make a decision rule weaker but not its bound invalid.
 
     is_raw: True, because the values are read directly from the output.
     values_or_cuts: sorted values of each entry; for floats the cuts between them, so that a
@@ -254,9 +254,9 @@ class OutcomeIndex:
         return positions
 
     def describe(self, low: float, high: float) -> str:
-        """Describes in words the outcomes at the positions from ``low`` to ``high``.
+        """Describes in words the outcomes at the positions from ``low`` to below ``high``.
 
-        An outcome is a combination of values of an output's entries. Its position is that in the
+        An outcome is a combination of values of an output's entries. Positions are indices in the
         list of all outcomes of the sample.
         """
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
@@ -274,9 +274,11 @@ class OutcomeIndex:
 Statistic = ScalarScore | OutcomeIndex
 """A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
-``evaluate`` computes the numbers. ``cuts`` are prescribed cuts, with no guess below the first cut;
-if it is None, the values determine the cuts. ``is_raw`` is true if the number is read from
-the output without a computation. ``describe`` describes the outputs whose number is in an interval.
+evaluate: computes the numbers.
+cuts: prescribed ends of the intervals by which a rule guesses, without a guess below the first
+    one; None if the values determine the cuts.
+is_raw: whether the number is read from the output without a computation.
+describe: describes the outputs whose number is in an interval.
 """
 
 
@@ -296,7 +298,7 @@ def _make_keys(
 
 
 def find_grid_step(values: Floats) -> float:
-    """Returns the step of the grid of equally spaced numbers that holds all ``values`` (n,).
+    """Returns the distance of neighbours on the grid of equal steps that holds all ``values`` (n,).
 
     The step is 1 for integers, and 0 if there is no grid.
     """
@@ -314,9 +316,9 @@ def find_grid_step(values: Floats) -> float:
 def make_modulo_score(sample: Floats) -> ScalarScore:
     """Returns a statistic of the low digits of an output: its index modulo 240 on a grid.
 
-    The grid is equally spaced numbers, among them all numbers of ``sample`` (n,). If there is no
-    such grid, the statistic is the fractional part of the output. The low digits of an output may
-    reveal the input although no interval of outputs does.
+    The grid consists of equally spaced numbers and contains all numbers of ``sample`` (n,). If
+    there is no such grid, the statistic is the fractional part of the output. The low digits of an
+    output may reveal the input although no interval of outputs does.
     """
     step = find_grid_step(sample[:_SAMPLED])
     if step == 0:
@@ -361,8 +363,8 @@ def _read_bit(x: Values, place: int) -> Values:
 def make_predefined_scores(width: int) -> list[ScalarScore]:
     """Returns functions from outputs to numbers (statistics) that are fixed in advance.
 
-    ``width``: number of entries of an output. A single entry is itself the number; for more entries
-    the numbers are sums, extremes and counts.
+    ``width``: number of entries of an output. If it is 1, the statistic is the entry itself;
+    otherwise the statistics are sums, extremes and counts of the entries.
     """
     if width == 1:
         return [ScalarScore("output", lambda x: x[:, 0])]
@@ -401,9 +403,7 @@ def count_in_intervals(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
 
 
 def _compute_excess(counts: NDArray[np.int64]) -> Floats:
-    """Returns by how many standard deviations the count of each value exceeds the neighbours'
-    counts.
-    """
+    """Returns by how many standard deviations each count exceeds the mean of its neighbours."""
     around = np.append(np.ones(_ABOUT), [0.0, *np.ones(_ABOUT)])
     near = np.maximum(1.0, np.convolve(np.ones(len(counts)), around, "same"))
     usual = np.convolve(counts, around, "same") / near
@@ -419,7 +419,7 @@ def make_cuts(values: NDArray[Any]) -> Floats:
     """Returns cuts that divide the range of ``values`` into intervals, as an increasing array (m,).
 
     If there are few distinct values, the cuts lie between them. Otherwise the cuts are quantiles,
-    dense in both tails, and values that repeat get cuts of their own.
+    dense in both tails; in addition, frequent values get cuts on either side.
     """
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]
@@ -475,8 +475,8 @@ def fit_logistic(features: Floats, first: Floats, second: Floats) -> Floats:
     """Fits the weights (f,) of a logistic regression of the input (world) on ``features`` (n, f).
 
     ``first``, ``second``: how often each row occurs in the first and in the second world, (n,). The
-    fit is maximum likelihood with a small ridge penalty, by Newton's method with limited steps, so
-    that a solution exists also if a plane separates the worlds.
+    likelihood is maximised with a small ridge penalty, so that a solution exists also if a plane
+    separates the worlds. The steps of Newton's method are limited.
     """
     total = first + second
     share = total / total.sum()
@@ -497,14 +497,14 @@ def fit_logistic(features: Floats, first: Floats, second: Floats) -> Floats:
     return np.asarray(weights / scale)
 
 
-# Limits of the cost of learning: outputs per world, entries of an output that a regression uses,
-# and entries that are statistics by themselves.
+# Maximum numbers for learning: outputs per world, entries of an output that a regression uses, and
+# entries that are statistics by themselves.
 _ROWS = 10_000
 _ENTRIES = 32
 _ALONE = 8
 # Maximum number of distinct values, and standard errors by which log-odds must exceed 0.
 _VALUES, _SURE = 64, 4.0
-# Entries, also infinite ones, are clipped at this many spreads from the median.
+# Entries, also infinite ones, are clipped at this many standard deviations from the median.
 _REACH = 1e6
 
 
@@ -574,8 +574,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
 
 
 def _make_items_score(first: Floats, second: Floats, values: Floats) -> ScalarScore:
-    """Returns a statistic: the sum of the log-odds of an output's values, wherever they occur in
-    it.
+    """Returns a statistic: the sum of the log-odds of all values in an output, in any position.
 
     ``first``, ``second``: outputs (n, d) of two inputs. ``values``: all values that occur. The
     log-odds compare how often a value occurs under the first and under the second input.

@@ -39,8 +39,8 @@ class Worlds:
     scope : scope of a bound that is measured on these worlds.
     draw : ``draw(world, size, rng)`` runs the system ``size`` times, independently, on the world
         with index ``world``. It returns one output per run, (size, *shape): numbers, booleans or
-        strings. Equal arguments give equal outputs.
-    statistic_name : description of the number that each output is, such as "score"; empty if an
+        strings.
+    statistic_name : name of the number that each output consists of, such as "score"; empty if an
         output is everything that the system returns.
     encoder : the encoder that turned structured outputs into arrays; None if outputs are arrays.
     stored_outputs : existing outputs of each world, one array per world. ``draw`` then returns each
@@ -51,8 +51,8 @@ class Worlds:
         available. None if there is no such training.
     draw_in_order : ``draw_in_order(worlds, rng)`` makes one run for each world index in ``worlds``
         (n,), in this order. It returns a mapping from index to the outputs of that world, in the
-        order of its runs and in the form that ``sample`` returns. None if the order of runs cannot
-        matter: in simulations that depend on their seed alone, and for stored outputs.
+        order of its runs and in the form that ``sample`` returns. None if the order of runs does
+        not matter: for simulations that depend on their seed alone, and for stored outputs.
 
     Examples
     --------
@@ -80,18 +80,18 @@ class Worlds:
     ) = None
 
     def count_outputs(self, samples: int) -> tuple[int, ...]:
-        """Returns the number of outputs to draw from each input (world), one number per world.
+        """Returns the number of outputs to draw from each input (world).
 
-        The number is ``samples``, or the number of stored outputs of the world if outputs are
-        stored.
+        If outputs are stored, all of them are drawn; otherwise ``samples`` per world.
         """
         if self.stored_outputs is None:
             return (samples,) * len(self.names)
         return tuple(map(len, self.stored_outputs))
 
     def name_event(self, event: str) -> str:
-        """Returns the text ``event``, with the name of the statistic (``statistic_name``) instead
-        of the word "output" if outputs have one.
+        """Returns the text ``event`` with ``statistic_name`` in place of the word "output".
+
+        The text is unchanged if ``statistic_name`` is empty.
         """
         return event.replace("output", self.statistic_name) if self.statistic_name else event
 
@@ -137,10 +137,10 @@ class Worlds:
         streams: one random generator per world, from which the generator of each block is spawned.
         shape: shape of one output; None if it is not yet known.
 
-        ``BLOCK_SIZE`` and ``MAX_BLOCK_ENTRIES`` limit the size of a block. If the field
-        ``draw_in_order`` is not None, it draws the outputs of all worlds in random order, so that a
-        drift over time or over calls is independent of the world. Otherwise the worlds follow one
-        another. Raises InputError if the outputs of a world differ in shape.
+        ``BLOCK_SIZE`` and ``MAX_BLOCK_ENTRIES`` limit the size of a block. The worlds are drawn one
+        after another. If the field ``draw_in_order`` is not None, it draws the outputs of all
+        worlds in random order, so that a drift over time or over calls is independent of the world.
+        Raises InputError if the outputs of a world differ in shape.
         """
         mixed, numbers = self.draw_in_order, [*sizes]
         shapes = dict.fromkeys(numbers, shape)
@@ -202,8 +202,8 @@ def check_one_shape(origin: str, *shapes: tuple[int, ...]) -> None:
 def as_array(drawn: Any, origin: str) -> NDArray[Any]:
     """Converts drawn outputs to a NumPy array.
 
-    ``origin`` names the source of the outputs in messages. Raises InputError if the outputs are
-    ragged or NumPy cannot convert them.
+    ``origin``: name of the outputs' source, for error messages. Raises InputError if the outputs
+    are ragged or NumPy cannot convert them.
     """
     try:
         return np.asarray(_detach(drawn))
@@ -222,7 +222,7 @@ def as_array(drawn: Any, origin: str) -> NDArray[Any]:
 def check_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
     """Converts drawn outputs to an array (size, *shape) of numbers, booleans or strings.
 
-    ``origin`` names the source of the outputs in messages. Raises InputError if there are not
+    ``origin``: name of the outputs' source, for error messages. Raises InputError if there are not
     ``size`` outputs, and for ragged outputs, objects and NaN.
     """
     array = as_array(drawn, origin)

@@ -51,7 +51,7 @@ class EpsilonBound(NamedTuple):
 
     epsilon: the lower bound.
     largest_possible: the bound that would follow if every guess of the input were right.
-    witness: the event that distinguishes the inputs; None if there is none.
+    witness: the event that distinguishes the inputs; None if no event was chosen.
     """
 
     epsilon: float
@@ -143,8 +143,8 @@ class Estimator(ABC):
         worlds: the neighbouring inputs and functions that draw their outputs.
         confidences: confidence of each bound. A decision rule is selected for the first one, but
             each bound holds at its own confidence.
-        samples: number of draws per world, including the draws that select a decision rule. Stored
-            outputs are all used, whatever their number per world.
+        samples: number of draws per world, including the draws that select a decision rule; ignored
+            if outputs are stored, because all stored outputs are used.
         rng: random generator of the draws.
 
         Raises InputError for outputs that the estimator cannot use, for fewer than ``MIN_SAMPLES``
@@ -205,12 +205,12 @@ class Estimator(ABC):
 
 
 def search_min_samples(enough: Callable[[int], bool], max_samples: int) -> int | None:
-    """Returns the smallest number of samples from ``MIN_SAMPLES`` on for which ``enough`` is true.
+    """Returns the smallest number of samples, from ``MIN_SAMPLES`` on, that is ``enough``.
 
     enough: function that checks whether a number of samples suffices; if it is true for one number,
         it must be true for all larger numbers.
-    max_samples: maximum number of samples; the search doubles the number, and returns None beyond
-        this maximum.
+    max_samples: maximum number of samples. The search doubles the number; the result is None if the
+        doubled number exceeds the maximum.
     """
     samples = MIN_SAMPLES
     while not enough(samples):

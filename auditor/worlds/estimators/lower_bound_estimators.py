@@ -26,23 +26,19 @@ class JointBinomial(base.Estimator):
     A confidence limit from the counts is the bound. It holds at the stated confidence, for any
     outputs and any rule.
 
-    A tenth of the draws of each world (at least 2,000, at most half of them, at most 200,000)
-    proposes rules that guess between two worlds, or abstain. If several rules are promising and
-    there are enough draws, a further tenth selects the rule with the largest predicted bound. The
-    rule is tested on the remaining draws of its two worlds. A fair coin chooses the world of each
-    of these draws, and the guesses are counted. A single rule with a single limit needs no
-    correction for multiple tests (``GuessCounts``).
+    - Selection: a tenth of the draws of each world (at least 2,000, but at most half of the draws
+      and at most 200,000) proposes rules that guess between two worlds, or abstain. If several
+      rules are promising and there are enough draws, a further tenth compares them.
+    - First rule: the rule with the largest predicted bound.
+    - Second rule: it guesses only at values that occurred in one of the two worlds only, and so
+      detects rare leaks. A proposed rule with a larger predicted bound may replace it
+      (``SelectionDraws.select_rules``).
+    - Test: a fair coin chooses the world of each remaining draw, and the guesses of both rules are
+      counted on the same draws (``GuessCounts``). The limit of the first rule has nine tenths of
+      the error, the limit of the second rule one tenth (Bonferroni). The larger limit is returned.
 
-    A second rule is tested, too. It guesses on values that occurred in one of the two worlds only,
-    and detects a leak in one output of ten thousand, which the first rule may ignore in favour of a
-    frequent but harmless difference. Another proposed rule takes its place if its bound, predicted
-    without a margin for chance (``RuleTestPlan.margin``), exceeds the predicted bounds of the first
-    rule and of the rule on values. The guesses of both tested rules are counted on the same draws.
-    The limit of the second rule has a tenth of the error, that of the first rule nine tenths
-    (Bonferroni). The larger bound is returned.
-
-    If outputs are stored (``Worlds.stored_outputs``), a few of them remain unused, because a coin
-    chooses how many outputs of each world are used.
+    If outputs are stored (``Worlds.stored_outputs``), a few of them remain unused, because coins
+    choose how many outputs of each world are used.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.wrap(lambda p, rng, size: rng.random(size) < p).make_worlds([0.5, 0.9])
@@ -104,10 +100,9 @@ class JointBinomial(base.Estimator):
         ``samples``: number of draws per input.
         ``delta``, ``alpha``: delta and error (1 minus confidence) of the bound.
 
-        Some draws select the rule, and the rule guesses the input of the others. The number of
-        guesses is assumed to be that which ``samples`` usually leaves. In a real measurement it may
-        be slightly larger if outputs have very many entries, because memory limits the draws that
-        select the rule. It may be slightly smaller if further draws serve to compare several rules.
+        The draws that select the rule (``plan_selection_size``) are not guessed. A measurement may
+        guess slightly more draws if outputs have very many entries, because memory limits the draws
+        that select the rule. It may guess slightly fewer if some draws compare several rules.
         """
         alpha = (1.0 - selection.SECOND_RULE_ALPHA_SHARE) * alpha
         return super().bound_by_perfect_guesses(samples, delta=delta, alpha=alpha)
@@ -133,15 +128,15 @@ class AllThresholds(base.Estimator):
 
     The bound holds at the stated confidence for every threshold, epsilon and delta together.
 
-    Outputs must be single numbers, or stored rows of numbers. No draws are set aside to choose a
-    threshold. Instead, about two hundred ranks of the sorted scores, fixed in advance, share the
-    error (``ThresholdLimits``). This method suits small numbers of scores. The limits also bound
-    the whole privacy curve, delta as a function of epsilon (``compute_limits``). All scores are
-    kept in memory, 8 bytes each.
+    Outputs must be single numbers (scores), or stored rows of numbers. No draws are set aside to
+    choose a threshold: the thresholds are scores at ranks that are fixed in advance, and these
+    ranks share the error (``ThresholdLimits``). This method suits small numbers of scores. The
+    limits also bound the whole privacy curve, delta as a function of epsilon (``compute_limits``).
+    All scores are kept in memory, 8 bytes each.
 
     For rows of numbers, some rows select a rule that guesses the world (input), as in the estimator
-    ``joint-binomial``. The score of a remaining row is 1 if the rule guesses the world that has
-    fewer remaining rows, and 0 if it guesses the other world or abstains.
+    ``joint-binomial``. The score of each remaining row is 1 if the rule guesses the world that has
+    fewer remaining rows, and otherwise 0.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.wrap(lambda p, rng, size: rng.random(size) < p).make_worlds([0.5, 0.9])
@@ -156,10 +151,10 @@ class AllThresholds(base.Estimator):
     source = "Clopper-Pearson at all thresholds"
 
     def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
-        """Draws scores of each input (world); the result computes the lower bound on epsilon from
-        them, at a given error.
+        """Draws scores of each input (world), from which the result computes the lower bound.
 
-        The bound is the largest that ``ThresholdLimits`` give for a pair of worlds.
+        The result computes the largest bound on epsilon that ``ThresholdLimits`` give for a pair of
+        worlds, at a given error.
         """
         sizes, delta, event = worlds.count_outputs(request.samples), request.delta, None
         if worlds.stored_outputs is not None and worlds.stored_outputs[0].ndim > 1:
@@ -202,8 +197,7 @@ class AllThresholds(base.Estimator):
         ``rates``: probabilities of each event under the two inputs.
         ``alpha``: error of the bound, 1 minus its confidence.
 
-        If there is one event only, scores are 1 if it occurs and otherwise 0, so that the threshold
-        1/2 is known in advance.
+        A single event is scored 1 if it occurs and otherwise 0, with the threshold 1/2.
         """
         by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_rank_bound
         return by(samples, samples, rates, delta=delta, alpha=alpha)
@@ -226,8 +220,8 @@ def _score_rows(
 ) -> tuple[list[NDArray[np.float64]], str]:
     """Returns scores (n,) and (m,) of stored rows in two worlds (inputs), and the event in words.
 
-    A score is 1 if a rule guesses the world with fewer rows, and otherwise 0. Separate rows, which
-    get no score, selected the rule.
+    The event is that a selected rule guesses the world with fewer rows; the score of a row is 1 if
+    it occurs, and otherwise 0. Rows that select the rule get no score.
     """
     selecting, counting = rng.spawn(2)
     chosen = selection.select_rules(worlds, request, selecting)
