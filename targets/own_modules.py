@@ -19,7 +19,7 @@ CODE_FOLDERS = tuple(
 )
 
 
-def name_choice(class_name: str, suffix: str = "") -> str:
+def derive_choice_name(class_name: str, suffix: str = "") -> str:
     """Derives the name by which users choose a class, such as "laplace", from its Python name.
 
     class_name: Python name of the class

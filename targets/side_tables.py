@@ -42,7 +42,7 @@ DATE_REGEX = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?"
 )
 # Maximum number of distinct numbers of an unbinned column, and quantiles that cut other columns.
-MAX_UNBINNED, QUANTILES = 10, (1 / 3, 2 / 3)
+MAX_UNBINNED_VALUES, BIN_QUANTILES = 10, (1 / 3, 2 / 3)
 # Maximum number of categories of an attribute, and minimum mean number of users per category.
 MAX_CLASSES, MIN_CLASS_USERS = 100, 2
 # Maximum number of distinct genres or tags in a column.
@@ -374,11 +374,11 @@ def _bin_values(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Returns the category of each number in ``values``, and the names of all used categories."""
     distinct = np.unique(values)
-    if edges is None and len(distinct) > MAX_UNBINNED:
+    if edges is None and len(distinct) > MAX_UNBINNED_VALUES:
         of_text = np.full(len(codes), np.nan)
         of_text[there] = values
         of_user = of_text[cells.codes]
-        cuts = np.quantile(of_user[~np.isnan(of_user)], QUANTILES, method="inverted_cdf")
+        cuts = np.quantile(of_user[~np.isnan(of_user)], BIN_QUANTILES, method="inverted_cdf")
         cuts = np.unique(cuts[cuts > distinct[0]])
         edges = tuple((cuts if cuts.size else distinct[1:2]).tolist())
     if not edges:

@@ -134,9 +134,9 @@ class RefusedHistoriesError(InputError):
     takes: flags of the histories that the code accepts (n,)
     """
 
-    def __init__(self, raised: str, takes: NDArray[np.bool_]) -> None:
+    def __init__(self, raised: str, is_accepted: NDArray[np.bool_]) -> None:
         super().__init__(raised)
-        self.takes = takes
+        self.takes = is_accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

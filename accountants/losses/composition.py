@@ -146,7 +146,7 @@ class LowerCurve:
         )
 
 
-def bound_delta_curve(uses: PairCounts) -> LowerCurve:
+def compute_lower_curve(uses: PairCounts) -> LowerCurve:
     """Computes a lower bound on the privacy curve (delta by epsilon) of composed pairs of
     distributions: losses are rounded down to a grid and added by Fourier transform.
 

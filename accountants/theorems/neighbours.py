@@ -223,7 +223,7 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
     return max(compute_lower_epsilon(order, delta) for order in orders)
 
 
-def bound_shuffle_epsilon(
+def compute_lower_shuffle_epsilon(
     miss: float, false_alarm: float, n_users: int, rounds: int, delta: float
 ) -> float:
     """Computes a lower bound on the epsilon of ``rounds`` shuffles of one bit per user, at

@@ -146,7 +146,7 @@ class AttributeProblem:
     among thousands of columns of uploads.
     """
 
-    table: InputTable | JointTable | None
+    input_table: InputTable | JointTable | None
     known_users: NDArray[np.int64]
     unknown_users: NDArray[np.int64]
     class_codes: NDArray[np.int64]
@@ -165,8 +165,8 @@ class AttributeProblem:
         followed by the scaled attributes.
         """
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown_users))
-        if self.table is not None:
-            read = self.table.inner_products
+        if self.input_table is not None:
+            read = self.input_table.inner_products
             rows, width = self.find_senders_and_rows(self.known_users)[1], read.width
             total = float(read.row_sums[rows].sum())
             answered, others = self.find_senders_and_rows(self.unknown_users)
@@ -186,9 +186,9 @@ class AttributeProblem:
     ) -> NDArray[np.float64]:
         """Returns inner products (a, b) of the input rows of ``users`` (a,) and ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
-        if self.table is not None:
+        if self.input_table is not None:
             (sent, rows), (asked, columns) = map(self.find_senders_and_rows, (users, others))
-            out[np.ix_(sent, asked)] = self.table.inner_products.gram_matrix[np.ix_(rows, columns)]
+            out[np.ix_(sent, asked)] = self.input_table.inner_products.gram_matrix[np.ix_(rows, columns)]
         if self.scaled_attributes is not None:
             out += self.scaled_attributes[users] @ self.scaled_attributes[others].T
         return out
@@ -206,9 +206,9 @@ class AttributeProblem:
         kind = np.dtype(np.float32) if values is None else values.dtype
         for users in (self.known_users, self.unknown_users):
             parts: list[NDArray[np.floating[Any]]] = []
-            if self.table is not None and values is not None:
+            if self.input_table is not None and values is not None:
                 rows, places = self.find_senders_and_rows(users)
-                parts.append(np.zeros((len(users), self.table.width), dtype=kind))
+                parts.append(np.zeros((len(users), self.input_table.width), dtype=kind))
                 parts[0][rows] = values[places]
             if self.scaled_attributes is not None:
                 parts.append(self.scaled_attributes[users].astype(kind))
@@ -256,9 +256,9 @@ class AttributeProblem:
         spread = 0.0 if self.attributes is None else float(self.attributes.var(axis=0).sum())
         if self.attributes is None or not spread > 0:
             return None
-        if self.table is None:
+        if self.input_table is None:
             return self.attributes
-        inner = self.table.inner_products.gram_matrix
+        inner = self.input_table.inner_products.gram_matrix
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.attributes)
 
     def find_senders_and_rows(
@@ -268,10 +268,10 @@ class AttributeProblem:
 
         Returns two arrays in the same order: positions in ``users``, and row indices of ``table``.
         """
-        if self.table is None:
+        if self.input_table is None:
             return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-        sent = np.flatnonzero(np.isin(users, self.table.users))
-        return sent, np.searchsorted(self.table.users, users[sent])
+        sent = np.flatnonzero(np.isin(users, self.input_table.users))
+        return sent, np.searchsorted(self.input_table.users, users[sent])
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,7 +446,7 @@ class SupervisedAttack(ABC):
         m = len(problem.unknown_users)
         if way == NO_UPLOAD:
             problem, table = replace(problem, table=None), None
-        blind = problem.table is None and problem.attributes is None
+        blind = problem.input_table is None and problem.attributes is None
         if m and problem.n_classes > 1 and not blind and way not in (MAJORITY, FREQUENCIES):
             return self.guess(problem, table, seed)
         rates = np.bincount(problem.class_codes) / len(problem.class_codes)

@@ -156,7 +156,7 @@ _MIN_SHARE, _TINY = 1e-6, 1e-30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepMixture:
+class PositionMixture:
     """Parameters, common to all messages, of the mixture model of item-row positions.
 
     A position is how far an item's row changed along the sender's direction (the vector along which
@@ -209,7 +209,7 @@ class MixtureFit:
         prior of ``positive_step_excess``
     """
 
-    mixture: StepMixture
+    mixture: PositionMixture
     users: NDArray[np.int64]
     log_ratio: NDArray[np.float32]
     positive_shares: NDArray[np.float64]
@@ -218,7 +218,7 @@ class MixtureFit:
 
 def fit_mixture(
     positions: RowPositions, negatives: float, item_odds: NDArray[np.float64] | None = None
-) -> StepMixture:
+) -> PositionMixture:
     """Fits the parameters, common to all messages, of the mixture model of item-row positions.
 
     A position is how far a row changed along the sender's direction: the direction in which
@@ -251,7 +251,7 @@ def _init_mixture(
     end: float,
     turned: float,
     items: NDArray[np.float64] | None,
-) -> StepMixture:
+) -> PositionMixture:
     """Returns initial parameters of the mixture, from the mean and variance of all positions.
 
     end, turned: ``step_sign`` and ``direction_flip_threshold`` of the result
@@ -271,7 +271,7 @@ def _init_mixture(
     else:
         share = float(expit(items).mean())
     step = float(np.sqrt(excess / (share * (1 + negatives))))
-    return StepMixture(
+    return PositionMixture(
         step_sign=end,
         direction_flip_threshold=turned,
         mean_step=step,
@@ -287,7 +287,7 @@ def _init_mixture(
 def fit_log_ratios(
     positions: RowPositions,
     negatives: float,
-    mixture: StepMixture,
+    mixture: PositionMixture,
     *,
     fit_all: bool = False,
     keep_odds: bool = False,
@@ -404,7 +404,7 @@ def _compute_densities(
     place: NDArray[np.float32],
     steps: NDArray[np.float64],
     rate: NDArray[np.float64] | None,
-    mixture: StepMixture,
+    mixture: PositionMixture,
 ) -> tuple[DensitiesByStepCount, DensitiesByStepCount]:
     """Returns densities (T, M) of row positions for items with an interaction and for others.
 
@@ -432,7 +432,7 @@ def _compute_densities(
 def _sum_moments(
     place: NDArray[np.float32],
     steps: NDArray[np.float64],
-    mixture: StepMixture,
+    mixture: PositionMixture,
     part: tuple[int, NDArray[np.float32], NDArray[np.float32]],
 ) -> tuple[NDArray[np.float32], ...]:
     """Returns sums of one part of the mixture, to which steps, (T,), and tilts, (M,), are fitted.
@@ -451,7 +451,7 @@ def _sum_moments(
     return (weights, np.einsum("tm,m->t", chance, far), squares, np.einsum("t,tm->m", long, chance))
 
 
-def _displace_rows(times: int, mixture: StepMixture) -> NDArray[np.float32]:
+def _displace_rows(times: int, mixture: PositionMixture) -> NDArray[np.float32]:
     """Returns how far each item's row moves along the sender's direction, in step sizes, (M,).
 
     ``times`` is the number of steps: above 0 in the direction of items with an interaction, below 0

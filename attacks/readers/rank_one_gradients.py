@@ -53,7 +53,7 @@ class RankOneFit:
     """
 
     user_vectors: NDArray[np.float64]
-    residuals: NDArray[np.float64]
+    item_signals: NDArray[np.float64]
     noise_deviation: NDArray[np.float64]
 
 
@@ -152,7 +152,7 @@ def _find_sign(component: Component, items: NDArray[Any]) -> float:
         solved = fit_rank_one(way * sent, items)
         lengths = np.linalg.norm(solved.user_vectors, axis=1)
         off = solved.noise_deviation * lengths.clip(min=np.finfo(float).tiny)
-        between = float(np.median(uploads.split_in_two_groups(solved.residuals)[1]))
+        between = float(np.median(uploads.split_in_two_groups(solved.item_signals)[1]))
         if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
             best, most = way, between
     return best or (ways[0] if hidden else 0.0)
@@ -194,7 +194,7 @@ def fit_rank_one(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
     is_unsolved = (t == 0) & a.any(axis=1)
     return RankOneFit(
         user_vectors=t[:, None] * b,
-        residuals=signal * inverse[:, None],
+        item_signals=signal * inverse[:, None],
         noise_deviation=np.where(is_unsolved, np.inf, spread * np.abs(inverse)),
     )
 
@@ -244,8 +244,8 @@ def compute_log_ratios(fit: RankOneFit, items: NDArray[Any], alpha: float) -> ND
     expected = 1.0 + alpha * (1.0 - fit.user_vectors @ items.T.astype(np.float64))
     noise = np.maximum(fit.noise_deviation, np.finfo(np.float64).tiny)[:, None]
     with np.errstate(over="ignore"):
-        ratio = (fit.residuals * expected - expected**2 / 2) / noise / noise
-    size = np.abs(fit.residuals)
+        ratio = (fit.item_signals * expected - expected**2 / 2) / noise / noise
+    size = np.abs(fit.item_signals)
     certain = size > _CERTAIN * noise
     # Ratios of decisive numbers s_i grow with them, so that their order is preserved.
     far = MAX_LOG_RATIO * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))

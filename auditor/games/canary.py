@@ -51,7 +51,7 @@ class CanarySet:
     n_data_items: int = 0
 
     @classmethod
-    def make_one(
+    def from_pair(
         cls,
         other_users: Interactions,
         names: tuple[str, str],
@@ -239,7 +239,7 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
     def pair(first: str, second: str, *histories: NDArray[np.float32]) -> CanarySet:
         return canary((f"the canary rated {first}", f"the canary rated {second}"), histories)
 
-    canary = partial(CanarySet.make_one, population)
+    canary = partial(CanarySet.from_pair, population)
     several = tuple(name for name, each in population.attributes.items() if len(each.classes) > 1)
     text, nothing = "a new item", history()
     if scope.unit is Unit.ATTRIBUTE:
@@ -296,8 +296,8 @@ def make_real_user_canaries(scope: Scope, population: Interactions) -> Iterator[
     second = ratings[np.lexsort((-np.count_nonzero(ratings, axis=1), common))[0]]
     names = "the canary copies a user of the data", "the canary copies another user"
     if scope.adjacency is not Adjacency.ADD_REMOVE and (first != second).any():
-        yield CanarySet.make_one(population, names, (first, second))
-    yield CanarySet.make_one(population, (names[0], "a canary rated nothing"), (first, 0 * first))
+        yield CanarySet.from_pair(population, names, (first, second))
+    yield CanarySet.from_pair(population, (names[0], "a canary rated nothing"), (first, 0 * first))
 
 
 def make_item_canaries(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
@@ -313,7 +313,7 @@ def make_item_canaries(scope: Scope, population: Interactions) -> Iterator[Canar
         second = np.roll(first, 1) if is_replaced else np.zeros_like(first)
         other = "another item" if is_replaced else "nothing"
         names = f"the canary rated item {item}", f"the canary rated {other}"
-        yield CanarySet.make_one(population, names, (first, second))
+        yield CanarySet.from_pair(population, names, (first, second))
 
 
 def map_canaries(
@@ -409,7 +409,7 @@ def join_users(crowd: Interactions, more: Interactions) -> Interactions:
 
 
 # Default number of canaries in a full and in a quick audit; see ``choose_n_canaries``.
-N_CANARIES, QUICK_CANARIES = 1_000, 200
+N_CANARIES, QUICK_N_CANARIES = 1_000, 200
 
 
 def design_canaries(
@@ -488,7 +488,7 @@ def choose_n_canaries(interactions: Interactions, quick: bool) -> int:
 
     ``quick``: whether the audit is quick, and so has fewer canaries.
     """
-    limit = QUICK_CANARIES if quick else N_CANARIES
+    limit = QUICK_N_CANARIES if quick else N_CANARIES
     return max(MIN_CANARIES, min(limit, 2 * interactions.n_users))
 
 

@@ -162,7 +162,7 @@ class Simulation(Protocol):
         ...
 
     @property
-    def n_score_features(self) -> int:
+    def n_standalone_features(self) -> int:
         """Number of a run's last features that the adversary may each use alone as a score.
 
         Features are numbers that the adversary computes from the messages of a run. All features
@@ -328,7 +328,7 @@ class RunSampler:
             for world, stream in enumerate(rng.spawn(2))
         )
         fit = pilot_rules.learn_run_scorer if fit_trees else pilot_rules.fit_logistic_rule
-        n_score_features = self.simulation.n_score_features
+        n_score_features = self.simulation.n_standalone_features
         rule, how = pilot_rules.choose_run_scorer(fit, first, second, n_score_features, budget)
         score_description = f"{score_description} ({how})" if how else score_description
 

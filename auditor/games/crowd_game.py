@@ -60,7 +60,7 @@ class TrainingSimulator:
     vantages: tuple[Vantage, ...]
     attack: Attack | None = None
     machine: Machine = DEFAULT_MACHINE
-    n_score_features: ClassVar[int] = 0
+    n_standalone_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:

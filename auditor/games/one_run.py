@@ -392,7 +392,7 @@ class OneRunSimulator:
     canaries: CanarySet
     vantages: tuple[Vantage, ...]
     machine: Machine = DEFAULT_MACHINE
-    n_score_features: ClassVar[int] = 0
+    n_standalone_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:

@@ -128,7 +128,7 @@ class RoundSimulator:
         return without_votes if reducer else without_votes._learn_votes(np.random.Generator(bits))
 
     @property
-    def n_score_features(self) -> int:
+    def n_standalone_features(self) -> int:
         """Number of a run's last features that may each serve alone as the adversary's score.
 
         Features are numbers that the adversary computes from messages. The last features are scores

@@ -83,7 +83,7 @@ def combine_trainings(
     )
 
 
-def lower_median(bounds: Sequence[float]) -> float:
+def compute_lower_median(bounds: Sequence[float]) -> float:
     """Combines the lower bounds of several trainings into one lower bound: their lower median.
 
     ``bounds``: lower bounds (n,), all at one confidence.

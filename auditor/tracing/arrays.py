@@ -27,7 +27,7 @@ class TracedArray(np.ndarray):
     ``real_dtype``: dtype of the numbers that the objects stand for, of any kind (also integers).
     """
 
-    real_dtype: np.dtype[Any]
+    number_dtype: np.dtype[Any]
 
     @classmethod
     def wrap(cls, objects: Any, dtype: Any) -> TracedArray:
@@ -36,7 +36,7 @@ class TracedArray(np.ndarray):
         ``dtype``: dtype of the numbers that the objects stand for.
         """
         array = np.asarray(objects, dtype=object).view(cls)
-        array.real_dtype = np.dtype(dtype)
+        array.number_dtype = np.dtype(dtype)
         return array
 
     @classmethod
@@ -48,12 +48,12 @@ class TracedArray(np.ndarray):
         return cls.wrap(_vectorize(make_cast(dtype))(np.asarray(objects, dtype=object)), dtype)
 
     def __array_finalize__(self, origin: Any) -> None:
-        self.real_dtype = getattr(origin, "real_dtype", np.dtype(np.float64))
+        self.number_dtype = getattr(origin, "real_dtype", np.dtype(np.float64))
 
     @property
     def dtype(self) -> Any:
         """The dtype of the numbers that the objects stand for."""
-        return self.real_dtype
+        return self.number_dtype
 
     @property
     def objects(self) -> Any:
@@ -67,7 +67,7 @@ class TracedArray(np.ndarray):
         noise (``AffineNoise``), whose value cannot be fixed.
         """
         entries = [e.to_concrete() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
-        return np.array(entries, dtype=self.real_dtype).reshape(self.shape)
+        return np.array(entries, dtype=self.number_dtype).reshape(self.shape)
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
         """Returns the array with its entries converted to ``dtype``."""
@@ -80,7 +80,7 @@ class TracedArray(np.ndarray):
             index = index.to_concrete()
         result = self.objects[_fix_index(index)]
         is_array = isinstance(result, np.ndarray)
-        return TracedArray.wrap(result, self.real_dtype) if is_array else result
+        return TracedArray.wrap(result, self.number_dtype) if is_array else result
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, TracedArray):
@@ -88,7 +88,7 @@ class TracedArray(np.ndarray):
                 full = isinstance(value, MaskedEntries) and value.has_mask(index)
                 if full or not np.ndim(value):
                     value = value.values.objects if full else to_object_array(value)
-                    value = _vectorize(make_cast(self.real_dtype))(value)
+                    value = _vectorize(make_cast(self.number_dtype))(value)
                     self.objects[...] = _vectorize(select)(index.objects, value, self.objects)
                     return
             index = index.to_concrete()
@@ -97,7 +97,7 @@ class TracedArray(np.ndarray):
         places = _fix_index(index)
         if isinstance(value, Symbol):  # else NumPy would store the 0-dimensional array itself
             places = (*places, ...) if isinstance(places, tuple) else (places, ...)
-        self.objects[places] = _vectorize(make_cast(self.real_dtype))(to_object_array(value))
+        self.objects[places] = _vectorize(make_cast(self.number_dtype))(to_object_array(value))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
@@ -163,7 +163,7 @@ class TracedArray(np.ndarray):
 
     def copy(self, *_: Any, **__: Any) -> TracedArray:
         """Returns a copy of the array."""
-        return TracedArray.wrap(self.objects.copy(), self.real_dtype)
+        return TracedArray.wrap(self.objects.copy(), self.number_dtype)
 
     def nonzero(self) -> Any:
         """Returns the indices of the entries that are not zero, one array per axis.
@@ -255,11 +255,11 @@ def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
     Each symbol counts as a 0-dimensional array. Returns the result of the function.
     """
 
-    def whole(value: Any) -> Any:
+    def wrap(value: Any) -> Any:
         symbol = isinstance(value, Symbol)
         return TracedArray.wrap(to_object_array(value), float) if symbol else value
 
-    result = function(*map(whole, args), **{name: whole(value) for name, value in kwargs.items()})
+    result = function(*map(wrap, args), **{name: wrap(value) for name, value in kwargs.items()})
     single = isinstance(result, TracedArray) and not result.ndim
     return result.objects[()] if single else result
 

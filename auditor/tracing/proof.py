@@ -49,7 +49,7 @@ class DistributionPair:
       paths of the second input were too rare to trace.
     """
 
-    output_tag_pairs: list[_TagPair]
+    outputs_by_tag: list[_TagPair]
     max_lost_prob: float
 
     @classmethod
@@ -86,7 +86,7 @@ class DistributionPair:
         return lower, upper
 
     def _sum_excess(self, epsilon: float) -> NDArray[np.float64]:
-        return np.asarray(np.sum([part.excess(epsilon) for part in self.output_tag_pairs], axis=0))
+        return np.asarray(np.sum([part.excess(epsilon) for part in self.outputs_by_tag], axis=0))
 
     def bound_epsilon(self, delta: float) -> tuple[float, float]:
         """Returns bounds (lower, upper) on the smallest epsilon with a divergence of at most

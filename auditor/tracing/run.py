@@ -60,7 +60,7 @@ class AllPaths(NamedTuple):
     """
 
     path_results: list[PathResult]
-    n_left_out: int
+    n_untraced_paths: int
     is_replayed: bool
     output_forms: FormsByPartKey
 

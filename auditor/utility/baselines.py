@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.datasets.base import Interactions
 
 # Names of the baselines in reports: for rankings, and for predicted ratings.
-POPULARITY, MEANS = "popularity", "user and item means"
+POPULARITY, USER_ITEM_MEANS = "popularity", "user and item means"
 _PASSES = 5
 
 

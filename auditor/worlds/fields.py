@@ -155,7 +155,7 @@ class OutputEncoder:
         what = 2 if column == 3 * len(self.paths) else column % 3
         return f"{('kind of ', '', 'checksum of ')[what]}{self.name_field(column)}"
 
-    def add_related_columns(self, columns: Collection[int]) -> tuple[int, ...]:
+    def include_related_columns(self, columns: Collection[int]) -> tuple[int, ...]:
         """Returns ``columns`` together with the columns that encode related fields of an output.
 
         A field is a value in an output. Two fields are related if one is a part of the other: a

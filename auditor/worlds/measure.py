@@ -143,8 +143,8 @@ class RefutationDraws:
         small privacy losses, is similar to it.
     """
 
-    randomized_response_draws: int | None
-    gaussian_noise_draws: int | None
+    n_draws_randomized_response: int | None
+    n_draws_gaussian: int | None
 
     @classmethod
     @cache
@@ -159,7 +159,7 @@ class RefutationDraws:
         estimator: the estimator that measures the bound.
         """
 
-        def fewest(rates: EventRates) -> int | None:
+        def find_min(rates: EventRates) -> int | None:
             def enough(samples: int) -> bool:
                 limit = estimator.predict_bound(samples, rates, delta=delta, alpha=1.0 - confidence)
                 return exceeds(limit, epsilon)
@@ -167,7 +167,7 @@ class RefutationDraws:
             return search_min_samples(enough, _MAX_DRAWS)
 
         pairs = (_response_rates, _gaussian_rates)
-        return cls(*(fewest(pair(TRUE_TO_CLAIMED_EPSILON * epsilon, delta)) for pair in pairs))
+        return cls(*(find_min(pair(TRUE_TO_CLAIMED_EPSILON * epsilon, delta)) for pair in pairs))
 
     @classmethod
     def from_bound(
@@ -202,8 +202,8 @@ class RefutationDraws:
         """
         return (
             f"a system with twice the claimed epsilon is refuted by about "
-            f"{_format(self.randomized_response_draws)} {draws} if it is randomized response, by "
-            f"{_format(self.gaussian_noise_draws)} if it is Gaussian noise"
+            f"{_format(self.n_draws_randomized_response)} {draws} if it is randomized response, by "
+            f"{_format(self.n_draws_gaussian)} if it is Gaussian noise"
         )
 
 
@@ -224,7 +224,7 @@ def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
         if bound.scope.horizon is not Horizon.TRAINING:
             continue
         power, draws = RefutationDraws.from_bound(claim.epsilon, bound), bound.samples or 0
-        if power is None or (power.gaussian_noise_draws or math.inf) <= draws // 2:
+        if power is None or (power.n_draws_gaussian or math.inf) <= draws // 2:
             return ""
         why = f"{draws:,} draws of trainings are too few: in about half of all cases, {power}."
     return why

@@ -124,25 +124,25 @@ class OneRunGuesses:
             return tail
         log_odds, log_none = epsilon, r * float(special.log_expit(-epsilon)) + math.lgamma(r + 1)
 
-        def mean(i: int) -> float:
+        def mean_below(i: int) -> float:
             return (_binomial_tail(v - i, r, q) - tail) / i
 
-        def falls(i: int) -> bool:
+        def is_falling(i: int) -> bool:
             k = v - i - 1
             if k < 0:
                 return True
             density = log_none + k * log_odds - math.lgamma(k + 1) - math.lgamma(r - k + 1)
-            return math.exp(density) <= mean(i)
+            return math.exp(density) <= mean_below(i)
 
         low, step = max(0, v - 1 - int((r + 1) * q)), 1 + int(math.sqrt(r * q * (1 - q)))
         high = low + step
-        while high < v and not falls(high):
+        while high < v and not is_falling(high):
             low, high = high, high + step
         high = min(high, v)
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if falls(middle) else (middle, high)
-        return tail + 2 * self.n_canaries * delta * mean(high)
+            low, high = (low, middle) if is_falling(middle) else (middle, high)
+        return tail + 2 * self.n_canaries * delta * mean_below(high)
 
     def bound_epsilon(self, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the
@@ -220,10 +220,10 @@ class OneRunGuesses:
         ``is_within_trade_off`` tests one curve.
         """
 
-        def holds(parameter: float) -> bool:
+        def is_explained(parameter: float) -> bool:
             return parameter >= _MAX_EPSILON or self.is_within_trade_off(inverse(parameter), alpha)
 
-        return 0.0 if holds(0.0) else bisect_threshold(holds, precision=_TOLERANCE)
+        return 0.0 if is_explained(0.0) else bisect_threshold(is_explained, precision=_TOLERANCE)
 
 
 def invert_trade_off(epsilon: float, delta: float) -> Callable[[float], float]:
@@ -338,11 +338,11 @@ class OneRun(Checked, base.Estimator):
             f"training did not include the canary. {split} other canaries selected how to guess.",
         )
 
-        def limit(alpha: float) -> EpsilonBound:
+        def bound_at(alpha: float) -> EpsilonBound:
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
             return EpsilonBound(shown, largest, witness)
 
-        return BoundResult(len(included), limit, f" ({source})")
+        return BoundResult(len(included), bound_at, f" ({source})")
 
     def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float

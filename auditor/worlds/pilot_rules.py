@@ -372,7 +372,7 @@ def choose_run_scorer(
     """
     rest = first.shape[1] - n_single
 
-    def weighed(rows: slice) -> tuple[RunScorer, str]:
+    def fit_all(rows: slice) -> tuple[RunScorer, str]:
         rule, how = fit_rule(first[rows, :rest], second[rows, :rest])
         return (lambda features: rule(features[:, :rest])), how
 
@@ -386,8 +386,8 @@ def choose_run_scorer(
 
     tried = [(expected(_take_column(rest + place)), place) for place in range(n_single)]
     best_bound, place = max(tried, default=(0.0, 0))
-    if best_bound <= 0 or best_bound <= _CLEAR_RATIO * expected(weighed(slice(half))[0], half):
-        return weighed(slice(None))
+    if best_bound <= 0 or best_bound <= _CLEAR_RATIO * expected(fit_all(slice(half))[0], half):
+        return fit_all(slice(None))
     return _take_column(rest + place), f"votes of all coordinates, {_VOTES_IN_WORDS[place]}"
 
 

@@ -240,7 +240,7 @@ class Sampler:
         """
         return self.encoder if self.encoder is not None and self.encoder.paths else None
 
-    def add_encoder(
+    def with_encoder(
         self,
         inputs: Sequence[Any],
         rng: np.random.Generator,
@@ -271,7 +271,7 @@ class Sampler:
             has_unique_texts=are_unique_words(answers),
         )
 
-    def add_string_encoder(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+    def with_string_encoder(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
         """Returns a copy that encodes each output as one string, unless all outputs are arrays or
         texts.
 
@@ -337,13 +337,13 @@ class Sampler:
         """
         known: dict[str, tuple[int, ...]] = {}
 
-        def call(value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
+        def draw_shapes(value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
             shape = self.draw(value, rng, size).shape[1:]
             before = known.setdefault(repr(canonicalize(value)), shape)
             check_one_shape(f"the input {value!r}", before, shape)
             return np.full(size, f"an output of shape {shape}")
 
-        return Sampler(self.name, call, True)
+        return Sampler(self.name, draw_shapes, True)
 
     def make_worlds(self, inputs: Sequence[Any]) -> Worlds:
         """Returns ``Worlds`` of the ``inputs`` to compare, whose outputs this randomizer draws."""

@@ -255,14 +255,14 @@ class CanaryScores(_Scores):
         return cls(in_scores=inside, out_scores=outside)
 
     @property
-    def n_scores_per_world(self) -> int:
+    def min_scores_per_world(self) -> int:
         """Number of scores of the world that has fewer: "canary in" or "canary out"."""
         return min(len(self.in_scores), len(self.out_scores))
 
     @property
     def default_estimator(self) -> str:
         """Name of the default estimator of epsilon, by the numbers of scores in the two worlds."""
-        fewer, total = self.n_scores_per_world, len(self.in_scores) + len(self.out_scores)
+        fewer, total = self.min_scores_per_world, len(self.in_scores) + len(self.out_scores)
         uneven = total > (_UNEVEN + 1) * fewer
         return "all-thresholds" if fewer < _FEW and uneven else "joint-binomial"
 
@@ -294,7 +294,7 @@ class CanaryScores(_Scores):
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
         ordering, rest = rng.spawn(2)
         member = FAMILIES["estimators"].load_class(estimator or self.default_estimator)()
-        return member, self.make_worlds(scope, ordering), self.n_scores_per_world, rest
+        return member, self.make_worlds(scope, ordering), self.min_scores_per_world, rest
 
     def compute_limits(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdLimits:
         """Returns joint confidence limits of the probabilities that scores exceed thresholds.
@@ -317,7 +317,7 @@ class CanaryScores(_Scores):
         return AllThresholds().compute_limits(
             self.make_worlds(CANARY_USER_SCOPE, ordering),
             confidence=confidence,
-            samples=self.n_scores_per_world,
+            samples=self.min_scores_per_world,
             rng=rest,
         )
 

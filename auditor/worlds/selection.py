@@ -140,8 +140,8 @@ class SelectedRules(NamedTuple):
 
     world_pair: tuple[int, int]
     rules_and_error_shares: tuple[tuple[Guesser, float], ...]
-    outputs_per_world: int
-    outputs_in_total: int
+    n_outputs_per_world: int
+    n_outputs_total: int
     output_shape: tuple[int, ...]
 
     def count_draws_left(self, worlds: Worlds, samples: int) -> list[int]:
@@ -150,7 +150,7 @@ class SelectedRules(NamedTuple):
         ``samples``: number of draws per input (world); ignored if outputs are stored.
         """
         sizes = worlds.count_outputs(samples)
-        return [sizes[world] - self.outputs_per_world for world in self.world_pair]
+        return [sizes[world] - self.n_outputs_per_world for world in self.world_pair]
 
     def count_guesses(
         self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
@@ -190,7 +190,7 @@ def select_rules(
     if comparison_rng is not None:
         return split.select_rules(budget, worlds, comparison_rng)
     best = split.choose_rule(budget)
-    return split.make_selection(best[:2] if best else (0, 1), ((best, 1.0),))
+    return split.combine_rules(best[:2] if best else (0, 1), ((best, 1.0),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class SelectionDraws:
         """All pairs of worlds (inputs), as pairs of indices."""
         return list(itertools.combinations(range(len(self.outputs)), 2))
 
-    def make_selection(
+    def combine_rules(
         self,
         pair: tuple[int, int],
         shares: Sequence[tuple[CandidateRule[Guesser] | None, float]],
@@ -299,7 +299,7 @@ class SelectionDraws:
             bold = bold if best and bolder.rule is best.rule else bolder
         judged = size if compared else 0
         shares = (best, 1.0 - SECOND_RULE_ALPHA_SHARE), (bold, SECOND_RULE_ALPHA_SHARE)
-        return self.make_selection(pair, shares, judged, len(compared))
+        return self.combine_rules(pair, shares, judged, len(compared))
 
     def choose_rule(self, budget: RuleTestPlan) -> _Candidate | None:
         """Returns the rule for which the outputs of this object predict the largest lower bound on

@@ -273,7 +273,7 @@ def format_formula(row: CatalogueRow) -> str:
     If the entry has several numbers, the text is the formula without a value.
     """
     finding = row.finding
-    value = format_correct_number(_choose(row)) if finding is None else say.format_range(finding)
+    value = format_computed_number(_choose(row)) if finding is None else say.format_range(finding)
     return _append_value(row, row.provable, value)
 
 
@@ -287,7 +287,7 @@ def format_stated_number(figure: StatedNumber, exactly: NumberFormat = say.forma
     return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
 
 
-def format_correct_number(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
+def format_computed_number(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
     """Formats the correct value of a paper's number, as computed here.
 
     A bound gets the words "at most" or "at least". ``exactly`` is the function that formats a
@@ -348,7 +348,7 @@ def _describe_error(row: CatalogueRow, figure: StatedNumber) -> str:
     # The numbers are printed with enough digits to differ.
     equal = say.format_4_digits(figure.claimed) == say.format_4_digits(figure.right)
     digits = say.format_number if equal else say.format_4_digits
-    stated, right = format_stated_number(figure, digits), format_correct_number(figure, digits)
+    stated, right = format_stated_number(figure, digits), format_computed_number(figure, digits)
     said = f"{stated} {describe_origin(row)}"
     return f"For example, {figure.what}: {said}, but {right} as computed here."
 
@@ -429,7 +429,7 @@ def build_entry_section(row: CatalogueRow) -> DocSection:
         columns: dict[str, Callable[[StatedNumber], FactValue]] = {
             "Quantity": lambda figure: figure.what,
             stated: lambda figure: format_stated_number(figure, say.format_number),
-            "Computed here": lambda figure: format_correct_number(figure, say.format_number),
+            "Computed here": lambda figure: format_computed_number(figure, say.format_number),
             "Agreement": lambda figure: say.PHRASES["agrees"][figure.word],
             "Method": lambda figure: figure.how,
         }

@@ -81,7 +81,7 @@ def write_run_files(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE
         "report.sarif": ci.render_sarif(record, gate),
         RECORD_FILE: encode_record(record),
     }
-    check_writable(directory)
+    prepare_directory(directory)
     write_all({directory / name: content for name, content in contents.items()})
 
 
@@ -186,7 +186,7 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
     return record
 
 
-def check_creatable(directory: Path) -> None:
+def check_can_create_files(directory: Path) -> None:
     """Raises InputError unless files can be created in ``directory``; leaves nothing behind.
 
     If the directory does not exist, the test is made in its nearest parent that exists.
@@ -203,12 +203,12 @@ def check_creatable(directory: Path) -> None:
         ) from error
 
 
-def check_writable(directory: Path) -> None:
+def prepare_directory(directory: Path) -> None:
     """Creates ``directory``, and raises InputError if an audit cannot write its files there.
 
     Called before an audit begins, so that no work is lost.
     """
-    check_creatable(directory)
+    check_can_create_files(directory)
     directory.mkdir(parents=True, exist_ok=True)
     for path in (directory / name for name in (*RUN_FILE_NAMES, LOCK_FILE)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())
@@ -228,7 +228,7 @@ def lock_directory(directory: Path) -> Iterator[None]:
     Raises InputError if another audit holds the lock, or if the directory cannot be written. The
     lock also ends with the process. On a file system without locks, nothing is locked.
     """
-    check_writable(directory)
+    prepare_directory(directory)
     lock = FileLock(directory / LOCK_FILE, blocking=False)
     with suppress(OSError):  # a file system without locks
         try:

@@ -45,7 +45,7 @@ ADVERSARY_PHRASES: TextsByValue = PHRASES["view"]
 VERDICT_SIGNS: TextsByValue = PHRASES["sign"]
 # Origin of a claimed epsilon, and the word before that epsilon ("claimed" or "derived"), by basis.
 BASIS_TEXTS: TextsByValue = PHRASES["basis"]
-EPSILON_LABEL_BY_BASIS: TextsByValue = PHRASES["claimed"]
+CLAIM_LABEL_BY_BASIS: TextsByValue = PHRASES["claimed"]
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
@@ -448,7 +448,7 @@ def make_claim_quantity(claim: Claim) -> Quantity:
     return Quantity(f"epsilon ≤ {format_number(claim.epsilon)}", tuple(filter(None, support)))
 
 
-def make_proved_quantity(finding: Finding) -> Quantity:
+def make_finding_upper_bound(finding: Finding) -> Quantity:
     """Makes the quantity "upper bound" of a judged claim.
 
     The quantity is qualified by delta, method and assumptions, and by its scope if that differs
@@ -463,7 +463,7 @@ def make_proved_quantity(finding: Finding) -> Quantity:
     return Quantity(value, _list_support(proof, finding.scope, ""))
 
 
-def make_shown_quantity(finding: Finding) -> Quantity:
+def make_finding_lower_bound(finding: Finding) -> Quantity:
     """Makes the quantity "lower bound" of a judged claim.
 
     The quantity is qualified by delta, confidence, method and assumptions, and by its scope if that

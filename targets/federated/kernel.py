@@ -88,8 +88,8 @@ class DeviceTables(NamedTuple):
     features: F32
     dense_params: F32
     item_rows: F32
-    dense_linear_term: F32
-    row_linear_term: F32
+    dense_linear_coefs: F32
+    row_linear_coefs: F32
 
 
 class AdamMoments(NamedTuple):
@@ -123,7 +123,7 @@ class DeviceData(NamedTuple):
     item_rows: F32
     is_positive: BoolArray
     features: F32
-    linear_row_coefficients: F32
+    row_linear_coefs: F32
     visit_order: Int32Array
 
 
@@ -293,17 +293,17 @@ def train_block(
     length = tables.dense_params.shape[1]
     s, flat = make_scratch_arrays(settings.batch, d), np.zeros((3, length), np.float32)
     p, g = make_layers(flat[0], d, width, settings), make_layers(flat[1], d, width, settings)
-    term, drawn = make_layers(flat[2], d, width, settings), tables.row_linear_term
-    has_term = len(tables.dense_linear_term) > 0
+    term, drawn = make_layers(flat[2], d, width, settings), tables.row_linear_coefs
+    has_term = len(tables.dense_linear_coefs) > 0
     for place in range(len(block.devices)):
         at, first = block.devices[place], block.first_row_indices[place]
         end = first + block.row_counts[place]
         own, positive = tables.item_rows[first:end], tables.is_positive[first:end]
         load_params(p, tables.dense_params[at], settings.has_mlp)
         if has_term:
-            load_params(term, tables.dense_linear_term[at], settings.has_mlp)
-        if len(tables.row_linear_term):
-            drawn = tables.row_linear_term[first:end]
+            load_params(term, tables.dense_linear_coefs[at], settings.has_mlp)
+        if len(tables.row_linear_coefs):
+            drawn = tables.row_linear_coefs[first:end]
         device = DeviceData(own, positive, tables.features[at], drawn, block.visit_order[:, place])
         moments = np.zeros((2, length), np.float32)
         row_state = np.zeros((3, len(own) * d), np.float32)

@@ -197,11 +197,11 @@ class TrainingJob:
     """
 
     param_shapes: dict[str, tuple[int, ...]]
-    training: LocalSettings
+    local: LocalSettings
     streams: Streams
     examples: Examples
     tables: kernel.DeviceTables
-    settings: KernelSettings
+    kernel_settings: KernelSettings
     moments: kernel.AdamMoments
 
     def iter_device_blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
@@ -331,11 +331,11 @@ def _make_job(
     copies = (2 if local.epoch_noise else 0,)
     return TrainingJob(
         param_shapes=shapes,
-        training=local,
+        local=local,
         streams=clients.streams,
         examples=examples,
         tables=tables,
-        settings=KernelSettings(
+        kernel_settings=KernelSettings(
             neighbours,
             has_mlp,
             has_squared_loss,
@@ -374,12 +374,12 @@ def _add_epoch_noise(work: TrainingJob, epoch: int) -> None:
     place.
     """
     for name, values in split_params(work.tables.dense_params, work.param_shapes).items():
-        if name in work.training.epoch_noise:
-            values[:] = work.training.epoch_noise[name](values, _epoch_streams(work, name, epoch))
-    if "item" in work.training.epoch_noise:
+        if name in work.local.epoch_noise:
+            values[:] = work.local.epoch_noise[name](values, _epoch_streams(work, name, epoch))
+    if "item" in work.local.epoch_noise:
         streams, examples = _epoch_streams(work, "item", epoch), work.examples
         rows = work.tables.item_rows
-        rows[:] = work.training.epoch_noise["item"].add_noise_to_rows(
+        rows[:] = work.local.epoch_noise["item"].add_noise_to_rows(
             rows, streams, examples.indptr, examples.item_ids
         )
 
@@ -390,9 +390,9 @@ def _make_noisy_table(work: TrainingJob, rows: SparseRows) -> Component:
     """
     none, indptr = np.zeros(0, dtype=np.int64), np.zeros_like(rows.indptr)
     table: Component = replace(rows, indptr=indptr, row_ids=none, values=rows.values[none])
-    for epoch in range(work.training.epochs - 1):
+    for epoch in range(work.local.epochs - 1):
         streams = _epoch_streams(work, "item", epoch)
-        table = components.RandomizedMessages(table, work.training.epoch_noise["item"], streams)
+        table = components.RandomizedMessages(table, work.local.epoch_noise["item"], streams)
     return table
 
 
@@ -408,8 +408,8 @@ def _run_epochs(work: TrainingJob, epochs: range, compute: Machine) -> None:
         for place, epoch in enumerate(epochs):
             order[place] = draw_visit_orders(streams, sizes, epoch)
         block = kernel.DeviceBlock(devices, examples.indptr[devices], sizes, order)
-        batch = min(work.training.batch, int(sizes.max()))  # rows of scratch arrays
-        kernel.train_block(block, work.tables, work.settings._replace(batch=batch), moments)
+        batch = min(work.local.batch, int(sizes.max()))  # rows of scratch arrays
+        kernel.train_block(block, work.tables, work.kernel_settings._replace(batch=batch), moments)
 
     blocks = work.iter_device_blocks(_ORDERED // max(1, len(epochs)) // compute.threads)
     # The compiled code calls scipy's BLAS, which must be loaded before it is limited to one thread.

@@ -125,7 +125,7 @@ class WorstCase:
     outputs: NDArray[Any]
     n_copies: int = 1
     n_groups: int = 1
-    copy_mechanism: Mechanism | None = None
+    inner_mechanism: Mechanism | None = None
     exhaustive: bool = False
     name_input: Callable[[Any], str] = format_value
     name_output: Callable[[Any], str] = format_value

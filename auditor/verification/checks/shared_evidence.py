@@ -102,7 +102,7 @@ class ClaimUnderTest:
         """Checks whether the counts of ``event`` refute the claim."""
         return self.is_refuted(event.first_hits, event.trials, event.second_hits, event.trials)
 
-    def is_any_epsilon_refuted(self, hits: int, trials: int) -> bool:
+    def is_every_epsilon_refuted(self, hits: int, trials: int) -> bool:
         """Checks whether an event that is impossible for another input is so frequent that it
         refutes any finite epsilon.
 
@@ -449,7 +449,7 @@ class CheckEvidence:
         return int(self.limit_draws(_LOOK_SHARE).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
-    def shared_noise_check(self) -> CheckResult | None:
+    def shared_noise_result(self) -> CheckResult | None:
         """Result of the check that outputs of one call do not share noise; None without a fault.
 
         - If outputs share noise, the status is "failed".
@@ -484,7 +484,7 @@ class CheckEvidence:
         """
         if not self.output_size:
             raise InputError("Expected outputs with entries, got empty outputs. Return numbers.")
-        if self.shared_noise_check and self.shared_noise_check.status is CheckStatus.FAILED:
+        if self.shared_noise_result and self.shared_noise_result.status is CheckStatus.FAILED:
             raise InputError(
                 "Expected independent outputs, got outputs of one call, or of several calls, that "
                 "share noise. Draw fresh noise for every output."

@@ -86,12 +86,12 @@ class JointBinomial(base.Estimator):
             witness = selection.make_guess_witness(worlds, pair, rule, counts[best], drawn)
         all_right = GuessCounts.make_perfect(draws, share)
 
-        def limit(alpha: float) -> EpsilonBound:
+        def bound_at(alpha: float) -> EpsilonBound:
             error = (1.0 - selection.SECOND_RULE_ALPHA_SHARE) * alpha
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonBound(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
-        return BoundResult(chosen.outputs_in_total + draws, limit)
+        return BoundResult(chosen.outputs_in_total + draws, bound_at)
 
     def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every
@@ -163,7 +163,7 @@ class AllThresholds(base.Estimator):
             scores = selection.draw_scores(worlds, sizes, rng)
         pairs = list(itertools.combinations(range(len(scores)), 2))
 
-        def limit(alpha: float) -> EpsilonBound:
+        def bound_at(alpha: float) -> EpsilonBound:
             error = alpha / comb(len(scores), 2)
             bands = {(a, b): ThresholdLimits.fit(scores[a], scores[b], error) for a, b in pairs}
             pair, band = max(bands.items(), key=lambda found: found[1].bound_epsilon(delta))
@@ -185,7 +185,7 @@ class AllThresholds(base.Estimator):
                 ),
             )
 
-        return BoundResult(sum(sizes), limit)
+        return BoundResult(sum(sizes), bound_at)
 
     def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float

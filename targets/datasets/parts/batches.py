@@ -163,7 +163,7 @@ def read_feather(file: Path, names: Sequence[str] | None) -> Any:
     return table.schema, iter(table.to_batches(ROWS_PER_BATCH))
 
 
-def read_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
+def read_json_lines(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
     """Opens a file with one JSON object per line; returns the schema and batches of rows.
 
     lines: function that returns the bytes of the file in blocks of complete lines

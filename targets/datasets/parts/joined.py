@@ -211,7 +211,7 @@ def make_genre_parser(position: int, names: Sequence[str], separator: str = "|")
     return {position: (f"genres among {', '.join(names)},", read)}
 
 
-def make_flag_readers(first: int, names: Sequence[str]) -> CellParsers:
+def make_flag_parsers(first: int, names: Sequence[str]) -> CellParsers:
     """Creates the parsers of columns with genre flags: one column per genre, with 0 or 1.
 
     first: position of the first genre's column; the columns of the other genres follow it

@@ -158,7 +158,7 @@ class FlowerPromise:
     statement: str
     source: str
     note: str = ""
-    sensitivities: tuple[float, ...] = ()
+    gaussian_mus: tuple[float, ...] = ()
     randomizer: VectorGaussian | None = None
     assumptions: tuple[str, ...] = ()
     proof_gap: str = ""
@@ -199,7 +199,7 @@ class FlowerPromise:
         ``rounds`` is the number of rounds of the training. The result is None if the noise proves
         no guarantee in this scope (protected data, adversary and period).
         """
-        apart = self.sensitivities
+        apart = self.gaussian_mus
         if scope.unit is Unit.REPORT and self.randomizer is not None:
             apart = (self.randomizer.mu,)
         if self.proof_gap or not apart or scope.vantage is not self.scope.vantage:
@@ -279,7 +279,7 @@ def _read_local_mod(mod: Any) -> FlowerPromise:
         statement=f"Local differential privacy with epsilon {epsilon:g} at delta {delta:g}.",
         source=f"LocalDpMod({clip:g}, {stated:g}, {epsilon:g}, {delta:g})",
         note=" ".join(text),
-        sensitivities=(2.0 * clip / sigma,) if sigma > 0 else (),
+        gaussian_mus=(2.0 * clip / sigma,) if sigma > 0 else (),
         randomizer=VectorGaussian(sigma=sigma, clip=clip, dimension=1) if sigma > 0 else None,
     )
 
@@ -344,7 +344,7 @@ def _read_server(strategy: Any, name: str, rounds: int, delta: float, equal: boo
         source=f"{name}(noise_multiplier={z:g})",
         note=" ".join([*text, _SAMPLING]),
         # An added user moves the sum by at most the clipping norm, and the count by at most 1.
-        sensitivities=() if lacks else tuple(1.0 / noise for noise in noises),
+        gaussian_mus=() if lacks else tuple(1.0 / noise for noise in noises),
         proof_gap=lacks,
         assumptions=assumes if _ASKED[name] else assumes[:1],
     )

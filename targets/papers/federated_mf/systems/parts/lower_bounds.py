@@ -136,7 +136,7 @@ The bound remains valid, because fewer rounds reveal less. The learning rates of
 fall faster, so that the rates within a round do not become more equal."""
 
 
-def find_min_last_to_mean_rate(rounds: int, local_steps: int) -> float:
+def find_min_rate_ratio(rounds: int, local_steps: int) -> float:
     """Finds the smallest ratio, over rounds, of a round's last learning rate to the root mean
     square of its learning rates.
 
@@ -201,7 +201,7 @@ def make_lower_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> M
     if place is None or min(along) <= 0.0:
         return None
     start, moved, lost = place
-    shifts, even = [], find_min_last_to_mean_rate(system.rounds, system.local_steps)
+    shifts, even = [], find_min_rate_ratio(system.rounds, system.local_steps)
     for (first, second), way in zip((there, gone), along, strict=True):
         rest = math.sqrt(max(0.0, system.bound - first**2 - second**2))
         others = rest * math.sqrt(max(0, system.factors - 2))
@@ -242,7 +242,7 @@ def make_user_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechan
     start, moved, lost = place
     rest = math.sqrt(max(0.0, system.bound - own**2) * max(0, system.factors - 1))
     error = system.bound - own * (start + moved) - rest * moved
-    even = find_min_last_to_mean_rate(system.rounds, system.local_steps)
+    even = find_min_rate_ratio(system.rounds, system.local_steps)
     shift = 2.0 * math.sqrt(count) * own * error * even
     return _make_bound(system, n_users, shift, 0.0, lost) if shift > 0.0 else None
 
