@@ -123,7 +123,8 @@ class Devices:
     ``labels``: labels of the examples, 0 or 1, shape (n, width).
     ``batch_size``: number of examples of a minibatch.
 
-    width is the largest number of examples of a device, padded to a multiple of ``batch_size``.
+    In these shapes width is the largest number of examples of a device, padded to a multiple of
+    ``batch_size``.
     """
 
     examples: DeviceExamples

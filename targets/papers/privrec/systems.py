@@ -318,8 +318,7 @@ class PrivrecCen(system.CentralSystem, Privrec):
 
 @dataclass(frozen=True, kw_only=True)
 class FcfMeta(Fcf):
-    """FCF (federated collaborative filtering) as a baseline of the PrivRec paper, measured on new
-    devices.
+    """FCF (federated collaborative filtering), a baseline of PrivRec, measured on new devices.
 
     The system is ``fcf`` with another measurement of utility, that of the paper's meta-learned
     systems (section 4.1); it is not meta-learned itself. A new device, which took no part in the

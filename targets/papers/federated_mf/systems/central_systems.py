@@ -74,9 +74,9 @@ class DpSgdMf(NoisyMf):
 class DpSgld(NoisyMf):
     """Central matrix factorization by noisy stochastic gradient Langevin dynamics.
 
-    The baseline DP-SGLD (Liu, Wang, Smola, RecSys 2015) computes its noise from ``epsilon`` by
-    advanced composition. The noise of a step is the larger of this noise and the noise of Langevin
-    dynamics.
+    The baseline DP-SGLD (Liu, Wang, Smola, RecSys 2015) computes its noise from the claimed epsilon
+    by advanced composition. The noise of a step is the larger of this noise and the noise of
+    Langevin dynamics.
 
     The federated-MF paper prints no formula for the noise. It states that DP-SGLD bounds the errors
     of predictions, and that advanced composition needs more noise than the moments accountant. The
@@ -141,8 +141,8 @@ class DpSgld(NoisyMf):
 class ObjPertb(System):
     """Central matrix factorization with a perturbed objective, which publishes item embeddings.
 
-    ObjPertb (Hua, Xia, Zhong, IJCAI 2015) protects the value of one rating with ``epsilon`` in the
-    published item embeddings.
+    ObjPertb (Hua, Xia, Zhong, IJCAI 2015) publishes item embeddings that protect the value of one
+    rating.
 
     The curator factorizes the ratings by alternating least squares, and keeps the user embeddings
     u, clipped to |u| <= 1. For every item it publishes the embedding v that minimizes the perturbed

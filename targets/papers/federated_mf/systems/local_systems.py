@@ -42,11 +42,11 @@ from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uplo
 
 @dataclass(frozen=True, kw_only=True)
 class LflLdp(PretrainedMf):
-    """Local federated matrix factorization without secure aggregation: every device adds noise to
-    its own messages.
+    """Local federated matrix factorization, in which every device adds noise to its messages.
 
-    This is LFL-SGDMF with "LDP level noise" (section 6.3, Figure 10). The paper describes it in one
-    sentence, as evidence that cooperation cannot help with noise of this size.
+    This is LFL-SGDMF with "LDP level noise" and without secure aggregation (section 6.3, Figure
+    10). The paper describes it in one sentence, as evidence that cooperation cannot help with noise
+    of this size.
 
     Devices fit their user embeddings to the initial item embeddings (stage 1). In each of T rounds
     a device sends the gradient of one of its ratings, as a table of all items. Every entry gets
