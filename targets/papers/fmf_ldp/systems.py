@@ -54,8 +54,8 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 
     - The projection to [-1, 1] is elementwise here, because otherwise the Bernoulli rate leaves [0,
       1].
-    - The server averages over the k reports of all N users, not over N (equation 9), because
-      otherwise the mean is k times the gradient.
+    - The server divides the sum of the reports by k N, for k reports of each of N users, not by N
+      (equation 9), because otherwise the mean is k times the gradient.
     - Equation 5 is an ascent direction, so that line 12 of Algorithm 2 becomes V + gamma (mean - 2
       lambda V), for the item matrix V and the learning rate gamma.
     - Line 14 returns the user vectors X, but they never leave the devices. They are not recorded as

@@ -289,7 +289,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
     def training_settings(self) -> LocalTrainingSettings:
         """Settings of a device's local training, by default without the proximal term.
 
-        The proximal term is the distance of a device's model to the broadcast.
+        The proximal term penalizes the distance of a device's model to the broadcast.
         """
         from fedrec_auditor.targets.papers.privrec.device import LocalTrainingSettings
 

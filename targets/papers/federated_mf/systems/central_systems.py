@@ -141,8 +141,7 @@ class DpSgld(NoisyMf):
 class ObjPertb(System):
     """Central matrix factorization with a perturbed objective, which publishes item embeddings.
 
-    ObjPertb (Hua, Xia, Zhong, IJCAI 2015) publishes item embeddings that protect the value of one
-    rating.
+    ObjPertb (Hua, Xia, Zhong, IJCAI 2015) protects the value of one rating.
 
     The curator factorizes the ratings by alternating least squares, and keeps the user embeddings
     u, clipped to |u| <= 1. For every item it publishes the embedding v that minimizes the perturbed

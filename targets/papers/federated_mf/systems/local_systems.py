@@ -97,8 +97,8 @@ class LflLdp(PretrainedMf):
     ) -> tuple[Round, Floats]:
         """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        The server takes a step on the mean of the messages, and projects the item embeddings to
-        their bounds.
+        The server takes a step on the mean of the messages, and projects the item embeddings to the
+        constraints of equation 6.
         """
         messages = collect_messages(model)
         update, items = messages["update"], np.asarray(model["items"])

@@ -68,7 +68,7 @@ class FmfVfl(NoiselessSystem, PartyMf):
 
 _MARGIN = 8.0  # distance of user embeddings from 0 (the projection), in standard deviations
 _TAIL_PROB = 1e-25  # probability of large deviations that the server cannot see
-_MAX_RATINGS = 400  # maximum number of the user's ratings that show if its row is drawn
+_MAX_RATINGS = 400  # maximum number of the user's ratings that the bound considers
 _BAND = 0.01  # tolerated distance of an item's mean entry below 1/2, in units of sqrt(R)
 
 

@@ -398,7 +398,7 @@ def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any
 
 # Type of an array of double-precision numbers.
 Float64Array = NDArray[np.float64]
-_CELLS = 8192  # number of cells to which mu^2 of one round is rounded down
+_CELLS = 8192  # number of steps of the grid to which mu^2 of one round is rounded down
 _BULK_WIDTH = 12.0  # half width of the range of numbers of survivors, in standard deviations
 _FFT_ERROR = 1e-13  # probability that may be a rounding error of the Fourier transform
 
@@ -565,7 +565,7 @@ class DropoutMechanism(Checked):
         """Returns the accounting event of one Gaussian mechanism per round.
 
         The noise of the mechanism is the part of all devices' noise that the adversary does not
-        know, for the tolerated dropouts that leave least of it (``min_variance``).
+        know, for the tolerated dropouts that leave the least of it (``min_variance``).
         """
         left = self._min_variance()
         if left == 0.0:
