@@ -110,7 +110,6 @@ def estimate_jaccard(
     ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users, n.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
-
     ``rows``: items whose similarities are estimated, as a slice of item indices.
 
     The result has shape (len(rows), n_items); the similarity of an item to itself is set to 0. For
