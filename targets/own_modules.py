@@ -27,7 +27,7 @@ def derive_choice_name(class_name: str, suffix: str = "") -> str:
 
     The rule is for modules that have several classes that users can choose.
 
-    >>> name_choice("DplcfSp"), name_choice("LaplaceProtection", "protection")
+    >>> derive_choice_name("DplcfSp"), derive_choice_name("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
     """
     return re.sub(r"(?<!^)(?=[A-Z])", "-", class_name).lower().removesuffix(f"-{suffix}")

@@ -136,7 +136,7 @@ class RefusedHistoriesError(InputError):
 
     def __init__(self, raised: str, is_accepted: NDArray[np.bool_]) -> None:
         super().__init__(raised)
-        self.takes = is_accepted
+        self.is_accepted = is_accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,7 +166,7 @@ def run_on_accepted(
         try:
             return places, function(places), left_out
         except transcript.RefusedHistoriesError as refusal:
-            places = places[refusal.takes]
+            places = places[refusal.is_accepted]
             left_out = (
                 f" {len(histories) - len(places):,} of {len(histories):,} simulated histories are "
                 f"left out because the code fails at them: {refusal}"

@@ -47,7 +47,7 @@ class RankOneFit:
     item without interaction.
 
     user_vectors: user vectors x (n, F); 0 if a message does not have this form
-    residuals: numbers s of each message (n, M)
+    item_signals: numbers s of each message (n, M)
     noise_deviation: standard deviation of s at items without interaction (n,); infinity if a
         message does not have this form
     """

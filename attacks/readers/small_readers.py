@@ -374,7 +374,7 @@ class RankOneChangesReader(MessageReader):
                 directions = rank_one_gradients.compute_directions(change)
                 along = np.einsum("nmd,nd->nm", change, directions)
                 near, how_near = uploads.split_in_two_groups(along)
-                residuals = fit_rank_one(change, sent.broadcast).residuals
-                less, how_less = uploads.split_in_two_groups(residuals)
+                signals = fit_rank_one(change, sent.broadcast).item_signals
+                less, how_less = uploads.split_in_two_groups(signals)
                 ratio[whose] = MAX_LOG_RATIO * np.where((how_less > how_near)[:, None], less, near)
         return Evidence(users=users, log_ratio=ratio)

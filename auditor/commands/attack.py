@@ -53,14 +53,14 @@ def command(
     """Run all suitable attacks on recorded uploads, and compare guesses with the truth."""
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.reports.record.record import Record
-    from fedrec_auditor.reports.record.store import check_creatable
+    from fedrec_auditor.reports.record.store import check_can_create_files
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     gate = make_gate(fail_on, allow, waivers, leak_margin)
     before = None if baseline is None else Record.read(baseline)
     amend_plan(None, options).resolve()
     make_resources(jobs, "cpu", memory)
-    check_creatable(out)
+    check_can_create_files(out)
 
     from fedrec_auditor.targets.recorded.recording import Manifest
 

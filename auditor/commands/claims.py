@@ -134,7 +134,7 @@ def command(
         judged = _judge_entries(subject, paper, 1 if jobs is None else _count_workers(jobs))
         findings = tuple(row.finding for row in judged if row.finding is not None)
         write_ci_files(render_ci_files(findings, sarif, junit, checks=_list_checks(judged)))
-        rows = [row for row in judged if row.has_any_label(words)]
+        rows = [row for row in judged if row.matches_labels(words)]
         if markdown:
             _print_page(judged, _count_workers(jobs))
         elif show:
@@ -284,7 +284,7 @@ def _list_checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
             failed=figure.word is NumberLabel.WRONG,
             reason=f"{catalogue.format_stated_number(figure, format_number)} "
             f"{catalogue.describe_origin(row)}, "
-            f"{catalogue.format_correct_number(figure, format_number)} computed here.",
+            f"{catalogue.format_computed_number(figure, format_number)} computed here.",
         )
         for row in rows
         for figure in row.figures

@@ -34,9 +34,9 @@ def command(
     chosen = load_plan(plan, {**options, "targets": target, "games": ("local",)})
 
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.reports.record.store import check_creatable
+    from fedrec_auditor.reports.record.store import check_can_create_files
 
-    check_creatable(out)
+    check_can_create_files(out)
     resources = make_resources(1, "cpu", memory)
 
     from fedrec_auditor.auditor.own.recorded_uploads import record_training

@@ -70,7 +70,7 @@ def command(
         return
     before = None if baseline is None else Record.read(baseline)
     for folder in filter(None, (figures, tables)):
-        store.check_writable(folder)
+        store.prepare_directory(folder)
     outcome = GateOutcome.evaluate_gate(record, gate, before)
     written = []
     if figures is not None:

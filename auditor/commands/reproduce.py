@@ -39,9 +39,9 @@ def command(
         FAMILIES["datasets"].check_name(name)
 
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.reports.record.store import check_creatable
+    from fedrec_auditor.reports.record.store import check_can_create_files
 
-    check_creatable(out)
+    check_can_create_files(out)
     workers = make_resources(jobs, "cpu", None).jobs
 
     from fedrec_auditor.auditor.reproductions.reproduction import reproduce_papers

@@ -62,12 +62,12 @@ def command(
 
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.reports.record.record import Record
-    from fedrec_auditor.reports.record.store import check_creatable
+    from fedrec_auditor.reports.record.store import check_can_create_files
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     gate = make_gate(fail_on, allow, waivers, leak_margin)
     earlier = None if baseline is None else Record.read(baseline)
-    check_creatable(out)
+    check_can_create_files(out)
     resources = make_resources(jobs, device, memory, backend, address)
 
     from fedrec_auditor.auditor.plan.planned_data import load_planned_data

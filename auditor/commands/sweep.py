@@ -52,9 +52,9 @@ def command(
     chosen = load_plan(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.reports.record.store import check_creatable
+    from fedrec_auditor.reports.record.store import check_can_create_files
 
-    check_creatable(out)
+    check_can_create_files(out)
     resources = make_resources(jobs, "cpu", memory)
 
     from fedrec_auditor.auditor.sweep import grid

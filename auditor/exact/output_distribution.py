@@ -167,7 +167,7 @@ class OutputDistribution:
         """
         if self.worst_case is not None:
             return self
-        sampler = self.sampler.add_string_encoder(inputs, np.random.default_rng(seed))
+        sampler = self.sampler.with_string_encoder(inputs, np.random.default_rng(seed))
         return replace(self, sampler=sampler)
 
     @property
@@ -185,7 +185,7 @@ class OutputDistribution:
         is then None.
         """
         worst_case = self.worst_case
-        return None if worst_case is None or worst_case.copy_mechanism is not None else worst_case
+        return None if worst_case is None or worst_case.inner_mechanism is not None else worst_case
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
@@ -274,7 +274,7 @@ def _confirm(
     The log-probability of the whole mechanism must be the sum over its copies. Outputs count as
     exhaustive only if they differ and their probabilities sum to 1.
     """
-    copy = worst_case.copy_mechanism
+    copy = worst_case.inner_mechanism
     part = copy or mechanism
     try:
         with np.errstate(all="ignore"):

@@ -150,7 +150,7 @@ def _make_table(mechanism: Mechanism, worst_case: WorstCase) -> tables.Probabili
     """Table of the log-probabilities of one copy of the mechanism, for its worst-case inputs and
     outputs.
     """
-    part = worst_case.copy_mechanism or mechanism
+    part = worst_case.inner_mechanism or mechanism
     return tables.ProbabilityTable(
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
         name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),

@@ -320,7 +320,7 @@ class RunSampler:
         ``fit_trees``: whether the decision rule is fitted by ``learn_run_scorer``; if false, by
             logistic regression.
 
-        If one of a run's last ``simulation.n_score_features`` features alone has a larger
+        If one of a run's last ``simulation.n_standalone_features`` features alone has a larger
         predicted bound than the rule, this feature is used as the score instead.
         """
         first, second = (
@@ -328,8 +328,8 @@ class RunSampler:
             for world, stream in enumerate(rng.spawn(2))
         )
         fit = pilot_rules.learn_run_scorer if fit_trees else pilot_rules.fit_logistic_rule
-        n_score_features = self.simulation.n_standalone_features
-        rule, how = pilot_rules.choose_run_scorer(fit, first, second, n_score_features, budget)
+        n_standalone_features = self.simulation.n_standalone_features
+        rule, how = pilot_rules.choose_run_scorer(fit, first, second, n_standalone_features, budget)
         score_description = f"{score_description} ({how})" if how else score_description
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:

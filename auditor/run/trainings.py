@@ -92,7 +92,7 @@ def compute_lower_median(bounds: Sequence[float]) -> float:
     share no randomness, this is at most as probable as for a single bound. Otherwise it is at most
     twice as probable.
 
-    >>> lower_median([1.0, 3.0]), lower_median([1.0, 3.0, 2.0])
+    >>> compute_lower_median([1.0, 3.0]), compute_lower_median([1.0, 3.0, 2.0])
     (1.0, 2.0)
     """
     return sorted(bounds)[(len(bounds) - 1) // 2]

@@ -367,7 +367,7 @@ def _find_lower_bound(deployment: Deployment, scope: Scope) -> Bound:
     event = deployment.get_event(scope, _ANYBODY)
     if deployment.report_bit_probs is not None and isinstance(one, ShuffledDpEvent):
         rounds = deployment.count_rounds(scope)
-        shown = neighbours.bound_shuffle_epsilon(
+        shown = neighbours.compute_lower_shuffle_epsilon(
             *deployment.report_bit_probs, one.n_users, rounds, delta
         )
         source = "the number of shuffled reports of one kind, given the inputs of all other users"

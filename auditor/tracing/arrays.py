@@ -24,7 +24,7 @@ class TracedArray(np.ndarray):
     """An array of objects, each a concrete value or a ``Symbol`` (a value that depends on random
     draws).
 
-    ``real_dtype``: dtype of the numbers that the objects stand for, of any kind (also integers).
+    ``number_dtype``: dtype of the numbers that the objects stand for, of any kind (also integers).
     """
 
     number_dtype: np.dtype[Any]
@@ -48,7 +48,7 @@ class TracedArray(np.ndarray):
         return cls.wrap(_vectorize(make_cast(dtype))(np.asarray(objects, dtype=object)), dtype)
 
     def __array_finalize__(self, origin: Any) -> None:
-        self.number_dtype = getattr(origin, "real_dtype", np.dtype(np.float64))
+        self.number_dtype = getattr(origin, "number_dtype", np.dtype(np.float64))
 
     @property
     def dtype(self) -> Any:

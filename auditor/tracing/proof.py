@@ -43,7 +43,7 @@ _ALIKE = 1e-12
 class DistributionPair:
     """Output distributions P and Q of a first and a second input, compared at a delta above 0.
 
-    - ``output_tag_pairs``: the distributions of outputs with one tag (structure of an output with
+    - ``outputs_by_tag``: the distributions of outputs with one tag (structure of an output with
       its constant values) under both inputs, for each tag.
     - ``max_lost_prob``: upper bound on the probability that is missing from Q, because execution
       paths of the second input were too rare to trace.

@@ -52,7 +52,7 @@ class AllPaths(NamedTuple):
     """All execution paths of a randomizer for one input, as traced.
 
     - ``path_results``: the paths that were run.
-    - ``n_left_out``: number of paths that were left out, each of probability below 2^-100.
+    - ``n_untraced_paths``: number of paths that were left out, each of probability below 2^-100.
     - ``is_replayed``: whether the callable itself was called to check each path, with concrete
       values of the draws; if false, the tracing interpreter replayed the paths.
     - ``output_forms``: observed forms of the parts of outputs (types, shapes, signs of zero), by

@@ -208,7 +208,7 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
             {tag: _combine_paths(members, blocks[tag]) for tag, members in groups.items()},
             tags,
             len(ran.path_results),
-            ran.n_left_out,
+            ran.n_untraced_paths,
         )
         for ran, groups in zip(inputs, grouped, strict=True)
     ]

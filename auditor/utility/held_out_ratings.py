@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility import held_out
-from fedrec_auditor.auditor.utility.baselines import MEANS, predict_ratings
+from fedrec_auditor.auditor.utility.baselines import USER_ITEM_MEANS, predict_ratings
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, NoScoresError, Target
@@ -73,7 +73,7 @@ class HeldOutRatings(held_out.HeldOutData):
                 PROTOCOL,
                 np.square(errors),
                 np.square(ratings - predict_ratings(self.training_data, owners, items)),
-                baseline=MEANS,
+                baseline=USER_ITEM_MEANS,
                 random_value=float(np.square(ratings - mean).mean()),
                 confidence=confidence,
                 owners=np.searchsorted(tested, owners),

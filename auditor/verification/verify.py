@@ -220,7 +220,7 @@ def search_pair(
 
             def shown(unread: list[Any]) -> float:
                 rng = np.random.default_rng([entropy, len(unread)])
-                read = sampler.add_encoder(pair, rng, unread=unread)
+                read = sampler.with_encoder(pair, rng, unread=unread)
                 if not allowed:
                     allowed.append(min(samples, limit_draws(read, pair)))
                 worlds, delta = read.make_worlds(pair), claim.delta
@@ -472,7 +472,7 @@ class _Trial:
             looking, counting = self.reading, self.measuring
             if unread:
                 looking, counting = self.measuring.spawn(2)
-            together = sampler.add_encoder(inputs, np.random.default_rng(looking), looks, unread)
+            together = sampler.with_encoder(inputs, np.random.default_rng(looking), looks, unread)
             read, planned, paced = together, draws, ""
             if dist is None:
                 read, planned, paced = self.budget.plan_draws(together, inputs, draws)

@@ -137,9 +137,9 @@ class RefutationDraws:
     A number counts the outputs that the estimator draws for each input; it is None above 10^9. The
     numbers assume that the estimator uses the best rule and that counts equal their expectation.
 
-    randomized_response_draws: number if the mechanism is randomized response, for which a false
+    n_draws_randomized_response: number if the mechanism is randomized response, for which a false
         claim is refuted most easily.
-    gaussian_noise_draws: number if the mechanism adds Gaussian noise. A training, which sums many
+    n_draws_gaussian: number if the mechanism adds Gaussian noise. A training, which sums many
         small privacy losses, is similar to it.
     """
 
@@ -214,7 +214,7 @@ def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     ``measured``: measured lower bounds. Only bounds on whole trainings count, not bounds on a
         message or a round.
 
-    A bound has enough trainings if each world has ``RefutationDraws.gaussian_noise_draws``, because
+    A bound has enough trainings if each world has ``RefutationDraws.n_draws_gaussian``, because
     the privacy losses of many rounds add up to a nearly Gaussian loss. The text is empty if some
     bound has enough trainings, if there are no bounds on trainings, and if ``RefutationDraws`` are
     not defined (``from_bound``).

@@ -133,8 +133,8 @@ class SelectedRules(NamedTuple):
     world_pair: indices of the two worlds.
     rules_and_error_shares: each rule with its share of the bound's error alpha (1 minus the
         confidence).
-    outputs_per_world: number of outputs that the selection used from each world of the pair.
-    outputs_in_total: number of outputs that the selection used from all worlds.
+    n_outputs_per_world: number of outputs that the selection used from each world of the pair.
+    n_outputs_total: number of outputs that the selection used from all worlds.
     output_shape: shape of one output.
     """
 

@@ -174,7 +174,7 @@ class CatalogueRow(Row):
             if re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", text)
         }
 
-    def has_any_label(self, words: Collection[LabelEnum]) -> bool:
+    def matches_labels(self, words: Collection[LabelEnum]) -> bool:
         """Whether the entry's verdict, or the judgement of its numbers, is one of ``words``.
 
         Also True if ``words`` is empty.
@@ -182,7 +182,7 @@ class CatalogueRow(Row):
         return not words or self.verdict in words or self.arithmetic in words
 
     @property
-    def numbers_not_right(self) -> tuple[StatedNumber, ...]:
+    def incorrect_numbers(self) -> tuple[StatedNumber, ...]:
         """Numbers of the entry that are not judged as right."""
         return tuple(figure for figure in self.figures if figure.word is not NumberLabel.RIGHT)
 
@@ -195,7 +195,7 @@ class CatalogueRow(Row):
         """
         if len(self.figures) <= _MAX_LISTED:
             return self.figures
-        return (self.numbers_not_right or self.figures)[:_MAX_LISTED]
+        return (self.incorrect_numbers or self.figures)[:_MAX_LISTED]
 
 
 class EpsilonTableRow(Row):
@@ -206,7 +206,7 @@ class EpsilonTableRow(Row):
     n_users: number of users from whom they are sampled.
     delta: delta of the epsilon.
     printed: epsilon in the paper's table.
-    counted: epsilon by the authors' own method of accounting, as computed here.
+    recomputed: epsilon by the authors' own method of accounting, as computed here.
     lower, upper: bounds of the correct epsilon of the same training.
     """
 
@@ -215,7 +215,7 @@ class EpsilonTableRow(Row):
     n_users: int
     delta: float
     printed: float
-    counted: float
+    recomputed: float
     lower: float
     upper: float
 
@@ -312,8 +312,8 @@ def explain_verdict(row: CatalogueRow) -> str:
         alone = row.finding is None
         of = "derived" if row.basis is Basis.DERIVED else row.kind if alone else "numbers"
         texts.append(say.PHRASES["meaning"][of][row.arithmetic])
-        if alone and row.numbers_not_right:
-            agreeing = len(row.figures) - len(row.numbers_not_right)
+        if alone and row.incorrect_numbers:
+            agreeing = len(row.figures) - len(row.incorrect_numbers)
             if agreeing and _choose(row).below:
                 texts.append(f"The statement holds at {agreeing} of {len(row.figures)} settings.")
             texts.append(_describe_error(row, _choose(row)))
@@ -326,7 +326,7 @@ def describe_omitted_numbers(row: CatalogueRow) -> str:
     The result is "" if all numbers are listed.
     """
     rest = [figure for figure in row.figures if figure not in row.listed_numbers]
-    poor = sum(figure in row.numbers_not_right for figure in rest)
+    poor = sum(figure in row.incorrect_numbers for figure in rest)
     agreeing = len(rest) - poor
     agree = "1 more number agrees" if agreeing == 1 else f"{agreeing} more numbers agree"
     text = say.join_texts(f"{poor} others do not agree" if poor else "", agree if agreeing else "")
@@ -372,7 +372,7 @@ def _append_value(row: CatalogueRow, formula: str, value: str) -> str:
 
 def _choose(row: CatalogueRow) -> StatedNumber:
     """Selects the number that represents an entry in one line: the first incorrect one, if any."""
-    return (*row.numbers_not_right, *row.figures)[0]
+    return (*row.incorrect_numbers, *row.figures)[0]
 
 
 # Head of the column with the numbers that are compared with those computed here.
@@ -392,7 +392,7 @@ _EPSILON_COLUMNS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
     "Sampled clients / users": lambda row: f"{row.clients} / {row.n_users}",
     "Delta": lambda row: say.format_number(row.delta),
     "Printed epsilon": lambda row: f"{row.printed:.4f}",
-    "Epsilon by the authors' method": lambda row: f"{row.counted:.4f}",
+    "Epsilon by the authors' method": lambda row: f"{row.recomputed:.4f}",
     "Correct epsilon": lambda row: (
         f"{say.format_floor(row.lower)} to {say.format_ceil_4_digits(row.upper)}"
     ),
@@ -488,11 +488,11 @@ def _format_count(word: LabelEnum, kinds: Mapping[str, StatementKind]) -> str:
 def _list_facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
-    yield say.EPSILON_LABEL_BY_BASIS[row.claim_basis].capitalize(), format_claimed_formula(row)
+    yield say.CLAIM_LABEL_BY_BASIS[row.claim_basis].capitalize(), format_claimed_formula(row)
     yield "Correct number", format_formula(row)
     if row.finding is not None:
-        yield "Proved upper bound", say.make_proved_quantity(row.finding)
-        yield "Shown lower bound", say.make_shown_quantity(row.finding)
+        yield "Proved upper bound", say.make_finding_upper_bound(row.finding)
+        yield "Shown lower bound", say.make_finding_lower_bound(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim = say.format_4_digits(row.repaired.claim.epsilon)
         epsilon = say.format_range(row.repaired)

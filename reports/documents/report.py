@@ -106,8 +106,8 @@ def _list_epsilon_facts(glance: Summary) -> Iterator[tuple[str, FactValue]]:
     yield ("Neighbouring inputs", f"Neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]}.")
     whom, time = say.VANTAGE_TEXTS[scope.vantage], say.HORIZON_TEXTS[scope.horizon]
     yield "Adversary and horizon", f"Epsilon is judged against {whom}, {time}."
-    yield "Proved upper bound", say.make_proved_quantity(finding)
-    yield "Shown lower bound", say.make_shown_quantity(finding)
+    yield "Proved upper bound", say.make_finding_upper_bound(finding)
+    yield "Shown lower bound", say.make_finding_lower_bound(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", say.fill_text("note", "floating-point")
 
@@ -213,8 +213,8 @@ def build_claim_sections(
         for (finding, html_id), note in zip(judged, notes, strict=True):
             guess = [Paragraph(say.describe_guesses_by_bounds(finding))] if plain else []
             facts = make_facts(
-                ("Proved upper bound", say.make_proved_quantity(finding)),
-                ("Shown lower bound", say.make_shown_quantity(finding)),
+                ("Proved upper bound", say.make_finding_upper_bound(finding)),
+                ("Shown lower bound", say.make_finding_lower_bound(finding)),
                 ("Reason", _shorten_reason(finding)),
                 ("Note", note),
                 ("Repair", finding.repair and f"With {finding.repair}, the claim is proved."),

@@ -232,7 +232,7 @@ class Sweep(SweepContents):
             "svg": make_svg_file(self.figure()).encode(),
             SWEEP_RECORD_FILE: self.encoded(),
         }
-        store.check_writable(place)
+        store.prepare_directory(place)
         store.write_all({place / name: content for name, content in contents.items()})
         return place
 

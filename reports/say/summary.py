@@ -135,7 +135,7 @@ class Summary:
             lower = f"{_format_limit(bound, text)} ({more}{sure})"
             if proved == f"at most {text} ({how})":
                 lower, proved = f"{text} ({more}{sure} and {how})", ""
-        claimed = f"{say.EPSILON_LABEL_BY_BASIS[basis]} epsilon: at most {say.format_short(claim)}"
+        claimed = f"{say.CLAIM_LABEL_BY_BASIS[basis]} epsilon: at most {say.format_short(claim)}"
         bounds = say.join_texts(lower, proved, by=" and ")
         return say.join_texts(claimed, bounds and f"epsilon by this audit: {bounds}", by="; ")
 

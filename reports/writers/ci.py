@@ -258,8 +258,8 @@ def _describe(finding: Finding) -> Iterator[str]:
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
     yield f"Claim: {finding.claim.statement} ({finding.claim.source})"
     yield say.describe_claimed_guess(finding.claim)
-    yield f"Upper bound: {say.make_proved_quantity(finding)}"
-    yield f"Lower bound: {say.make_shown_quantity(finding)}"
+    yield f"Upper bound: {say.make_finding_upper_bound(finding)}"
+    yield f"Lower bound: {say.make_finding_lower_bound(finding)}"
 
 
 def _list_properties(record: Contents) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ def write_tables(record: record_rows.Contents, directory: Path) -> tuple[str, ..
 
     Empty tables are written, too. Raises InputError if the directory cannot be written.
     """
-    store.check_writable(directory)
+    store.prepare_directory(directory)
     tables = {name: format_csv_table(record, name).encode() for name in CSV_TABLE_NAMES}
     store.write_all({directory / f"{name}.csv": table for name, table in tables.items()})
     return CSV_TABLE_NAMES
@@ -110,6 +110,6 @@ def write_pictures(record: record_rows.Contents, directory: Path) -> tuple[str, 
     Raises InputError if the directory cannot be written.
     """
     drawn = {each.name: make_svg_file(each) for each in draw_all_figures(record)}
-    store.check_writable(directory)
+    store.prepare_directory(directory)
     store.write_all({directory / f"{name}.svg": text.encode() for name, text in drawn.items()})
     return tuple(drawn)

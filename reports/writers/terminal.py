@@ -138,10 +138,10 @@ def print_catalogue(
     A terminal shows a few lines per entry, a log one line. With ``only``, only entries with one of
     these labels are printed, and the other entries are counted.
     """
-    selected = [row for row in rows if row.has_any_label(only)]
+    selected = [row for row in rows if row.matches_labels(only)]
     if not console.is_terminal:
         for row in selected:
-            label = say.EPSILON_LABEL_BY_BASIS[row.claim_basis]
+            label = say.CLAIM_LABEL_BY_BASIS[row.claim_basis]
             claimed = f"{row.statement} {label} {catalogue.format_claimed_formula(row)}"
             holds = f"correct {catalogue.format_formula(row)}; {catalogue.describe_labels(row)}"
             print_line(console, f"{row.number} {row.target}: {claimed}; {holds}")

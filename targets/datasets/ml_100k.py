@@ -98,7 +98,7 @@ class Ml100k(MovieLens):
             for name, width in zip(layout, (4, 5, 24 if official else 4), strict=True)
         )
         words = joined.make_genre_parser(3, ALL_GENRES, " ")
-        genres = joined.make_flag_readers(5, ALL_GENRES) if official else words
+        genres = joined.make_flag_parsers(5, ALL_GENRES) if official else words
         stars = joined.InteractionRows.read(rated, joined.MOVIELENS_RATING_COLUMNS)
         return join_files(self.name, stars, people, ATTRIBUTE_COLUMNS, films, genres, ALL_GENRES)
 

@@ -77,10 +77,10 @@ class DeviceTables(NamedTuple):
         E, W1, W2, b of the user's embedding (``minibatch.Layers``), then the MLP's weights and
         biases; parameters that the model does not have are left out.
     ``item_rows``: item embeddings of the examples, shape (nnz, d).
-    ``dense_linear_term``: random linear term that is added to the loss to protect privacy
+    ``dense_linear_coefs``: random linear term that is added to the loss to protect privacy
         (``LocalSettings.linear_term_scales``): its coefficient for each entry of ``dense_params``,
         shape (n, P); empty without such a term.
-    ``row_linear_term``: coefficient of the same linear term for each entry of ``item_rows``, shape
+    ``row_linear_coefs``: coefficient of the same linear term for each entry of ``item_rows``, shape
         (nnz, d); empty without such a term.
     """
 
@@ -114,7 +114,7 @@ class DeviceData(NamedTuple):
     ``item_rows``: item embeddings of the examples, shape (k, d), trained in place.
     ``is_positive``: whether an example is one of the device's own items, shape (k,).
     ``features``: features of the device's user, shape (d1,).
-    ``linear_row_coefficients``: coefficient of the loss's linear term for each entry of
+    ``row_linear_coefs``: coefficient of the loss's linear term for each entry of
         ``item_rows``, shape (k, d); empty without such a term.
     ``visit_order``: index of the example visited at each step, per epoch, shape (epochs, k or
         more).

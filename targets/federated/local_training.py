@@ -323,8 +323,8 @@ def _make_job(
         features=np.ascontiguousarray(clients.features, dtype=np.float32),
         dense_params=np.repeat(first[None], len(clients), axis=0),
         item_rows=model["item"][examples.item_ids],
-        dense_linear_term=_join_linear_terms(objective, local, shapes, dense),
-        row_linear_term=draw_row_linear_term(objective, local, shapes, examples),
+        dense_linear_coefs=_join_linear_terms(objective, local, shapes, dense),
+        row_linear_coefs=draw_row_linear_term(objective, local, shapes, examples),
     )
     if clients.user_embeddings is not None:
         split_params(tables.dense_params, shapes)["user.E"][:] = clients.user_embeddings

@@ -111,7 +111,7 @@ class WorstCase:
         group have the same pair of inputs. Different groups may have different pairs, or one pair
         in both orders. The order of a pair matters at delta > 0 if its two orders are not equally
         distinguishable.
-    ``copy_mechanism``: the simpler mechanism, which each copy uses once; None if the mechanism is
+    ``inner_mechanism``: the simpler mechanism, which each copy uses once; None if the mechanism is
         itself the only copy.
     ``exhaustive``: whether ``inputs`` and ``outputs`` determine the exact privacy curve.
         ``outputs`` must then have every output with a positive probability (as a double). At every

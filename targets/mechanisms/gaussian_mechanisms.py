@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.losses.composition import LowerCurve, bound_delta_curve
+from fedrec_auditor.accountants.losses.composition import LowerCurve, compute_lower_curve
 from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta, find_gaussian_mu
 from fedrec_auditor.accountants.losses.pairs import ArrayPair, compute_normal_log_masses
 from fedrec_auditor.targets import settings
@@ -252,7 +252,7 @@ class SampledGaussian(Checked):
     draws a fixed number of rows.
 
     The method ``delta`` returns a lower bound: sums are grouped in cells, and their privacy losses
-    are rounded to a grid (``bound_delta_curve``). The ratio of the two densities increases with the
+    are rounded to a grid (``compute_lower_curve``). The ratio of the two densities increases with the
     sum, so that the bound also holds for every system in which a drawn unit shifts the sum at least
     as far.
 
@@ -366,7 +366,7 @@ def _compose_rounds(up: float, down: float, rate: float, steps: int, rounds: int
         gone = _log_masses(edges, -down, counts, log_weights)
     seen = (there > _RARE_LOG) & (gone > -np.inf)
     one = ArrayPair.from_losses((there - gone)[seen], there[seen])
-    return bound_delta_curve(((one, rounds),))
+    return compute_lower_curve(((one, rounds),))
 
 
 def _log_masses(

@@ -317,7 +317,7 @@ def test_limits_of_full_and_quick_audits() -> None:
     )
     assert read_limits("users that an attack") == ([game.MAX_USERS], [game.QUICK_MAX_USERS])
     assert read_limits("users that are linked") == ([linkage.MAX_USERS], [linkage.QUICK_MAX_USERS])
-    assert read_limits("canaries") == ([canary.N_CANARIES], [canary.QUICK_CANARIES])
+    assert read_limits("canaries") == ([canary.N_CANARIES], [canary.QUICK_N_CANARIES])
     assert read_limits("attribute inference: shares") == (
         [*percent, attribute.N_DRAWS],
         [*few, attribute.QUICK_N_DRAWS],

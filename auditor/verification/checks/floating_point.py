@@ -289,7 +289,7 @@ def _invert_sampler(
                 break
             hits = int(skipped.reshape(size, -1).any(axis=1).sum())
             shares.append(hits / size)
-            if claim.is_any_epsilon_refuted(hits, size):
+            if claim.is_every_epsilon_refuted(hits, size):
                 return _make_failure(
                     inputs[a],
                     claim.compute_lower_prob(hits, size),

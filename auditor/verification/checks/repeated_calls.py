@@ -74,7 +74,7 @@ def find_noiseless_columns(
     columns = (*find_clock_columns(outputs, np.repeat(order, _SEVERAL)), *still)
     first = outputs[::_SEVERAL, columns]
     if sampler.field_encoder:
-        columns = sampler.field_encoder.add_related_columns(columns)
+        columns = sampler.field_encoder.include_related_columns(columns)
     return ColumnsWithoutNoise(columns, bool((first != first[:1]).any()))
 
 

@@ -44,8 +44,8 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     that is equal for all inputs passes (one-hot entries sum to one). Only the first 64 entries are
     examined.
     """
-    if evidence.shared_noise_check:
-        return evidence.shared_noise_check
+    if evidence.shared_noise_result:
+        return evidence.shared_noise_result
     batch, note = evidence.shared_outputs, ""
     found = CheckResult.passed("Outputs of one call are no more alike than those of many.")
     if not evidence.sampler.takes_size:
@@ -77,7 +77,7 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
             f" In the output, {' and '.join([*named][:3])} follows the order of calls: a clock or "
             "a counter, the same for every input."
         )
-        rows[:, :, fields.add_related_columns(clocks) if fields else clocks] = 0
+        rows[:, :, fields.include_related_columns(clocks) if fields else clocks] = 0
         check = worst(rows)
     if check.status is CheckStatus.FAILED and rows.dtype.kind in "biuf":
         residual = remove_drift(interleave_outputs(rows, order), order, evidence.claim)

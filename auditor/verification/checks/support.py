@@ -140,7 +140,7 @@ def _check_distribution(
 ) -> CheckResult:
     worst_case = dist.worst_case
     if worst_case is not None:
-        copy = worst_case.copy_mechanism
+        copy = worst_case.inner_mechanism
         ask = dist.log_prob if copy is None else copy.log_prob
         table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
         table = lift_underflow(table, claim.epsilon)
@@ -162,7 +162,7 @@ def _check_distribution(
         own, other = log_probs if asked.ndim > 1 else lift_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
         hits = int(only.sum())
-        if claim.is_any_epsilon_refuted(hits, len(only)):
+        if claim.is_every_epsilon_refuted(hits, len(only)):
             name = f"outputs such as {quote_value(asked[int(np.argmax(only))])}"
             event = CountedEvent(name, (inputs[a], inputs[b]), hits, 0, len(only))
             return CheckResult.failed(

@@ -91,7 +91,7 @@ class JointBinomial(base.Estimator):
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonBound(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
-        return BoundResult(chosen.outputs_in_total + draws, bound_at)
+        return BoundResult(chosen.n_outputs_total + draws, bound_at)
 
     def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every

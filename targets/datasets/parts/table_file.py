@@ -353,7 +353,7 @@ def open_table(
         label=place, open_blocks=lambda: read_blocks(opened, place), separator="\n", header=False
     )
     if start.startswith(b"{"):
-        return _make_typed(place, partial(batches.read_json, text.read_lines), options)
+        return _make_typed(place, partial(batches.read_json_lines, text.read_lines), options)
     kinds = (kind for magic, kind in _OTHERS.items() if start.startswith(magic))
     if kind := next(kinds, "a file with zero bytes, which is not text" * (b"\0" in start)):
         raise InputError(

@@ -266,8 +266,8 @@ class Repetition(Checked, ABC):
         """
         if (one := self.mechanism.worst_case()) is None:
             return None
-        inner = one.copy_mechanism or self.mechanism
-        return replace(one, n_copies=one.n_copies * self.count, copy_mechanism=inner)
+        inner = one.inner_mechanism or self.mechanism
+        return replace(one, n_copies=one.n_copies * self.count, inner_mechanism=inner)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one application, composed ``count`` times."""

@@ -136,21 +136,23 @@ class BitUploadSystem(system.System):
         return self.learn_model(sent if kept is None else kept.uploads, rng)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run: the settings, and the probabilities p and q.
+        """Returns what the adversary knows of a run, with the distribution of an uploaded bit.
 
-        A 1 is uploaded with probability p for a true 1, and with probability q for a true 0.
+        The settings include p and q, the probabilities of uploading a 1 for a true 1 and for a true
+        0, if bits are flipped.
         """
         plain, flip = super().get_public_info(interactions), self.randomizer
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
         return replace(plain, settings={**plain.settings, **rates}, noise_channel=flip)
 
     def make_messages(self, request: UploadRequest) -> system.Messages:
-        """Returns the requested uploads: each client's bits, newly flipped in every message.
+        """Returns the requested uploads: each client's bits, newly flipped in every message
+        (equation 3).
 
-        Flips are those of equation 3; there are none in systems that send true bits. The result has
-        one component (named array), "bits": booleans, one row of n_items bits per message. Only the
-        histories and one seed per message are stored; the flips are drawn again from the seed at
-        every access. No broadcast is used.
+        The result has one component (named array), "bits": booleans, one row of n_items bits per
+        message. Bits are true bits in a system without a flip. Only the histories and one seed per
+        message are stored; the flips are drawn again from the seed at every access. No broadcast is
+        used.
         """
         ratings = request.profiles.ratings
         if request.messages_per_client != 1:
@@ -221,9 +223,8 @@ class ItemKnn(BitUploadSystem):
         """Returns keyword arguments of ``TrainingCost.estimate``: memory and time for the counts of
         item pairs.
 
-        The server counts, for each pair of items, the users who uploaded a 1 for both. One matrix
-        product computes all counts, and is so fast that 3000 pairs are charged as one operation of
-        the estimate.
+        The server counts, for each pair of items, the users who uploaded a 1 for both. One fast
+        matrix product computes all counts: 3000 pairs are charged as one operation.
         """
         pairs = interactions.n_items**2
         return {"held": pairs, "made": pairs / 3000}
@@ -331,8 +332,9 @@ class CentralMf(BitUploadSystem):
         """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
         training.
 
-        They are the number of entries of a user's or an item's vector, the number of epochs, and
-        the number of negatives per positive.
+        ``width``: number of entries of a user's or an item's vector.
+        ``passes``: number of epochs.
+        ``negatives``: number of negatives per positive.
         """
         return {"width": self.factors, "passes": self.epochs, "negatives": self.negatives}
 
@@ -353,9 +355,10 @@ class CentralMf(BitUploadSystem):
     def init_model(
         self, n_users: int, n_items: int, rng: Generator
     ) -> dict[str, NDArray[np.float64]]:
-        """Draws the initial parameters: arrays "users" (n_users, F) and "items" (n_items, F).
+        """Draws the initial vectors: arrays "users" (n_users, F) and "items" (n_items, F), for F
+        factors.
 
-        They are the vectors of users and items, for F factors. A subclass may add parameters.
+        A subclass may add parameters.
         """
         shapes = {"users": (n_users, self.factors), "items": (n_items, self.factors)}
         return {k: rng.normal(scale=self.init_scale, size=shape) for k, shape in shapes.items()}

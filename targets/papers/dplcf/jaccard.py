@@ -27,9 +27,10 @@ _BLOCK = 1 << 22  # numbers in one block of users or of items
 def make_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
     """Returns matrix A (4, 4), which maps true counts of bit pairs to expected uploaded counts.
 
-    For two items, the counts are the numbers of users whose bits for these items are 00, 01, 10 and
-    11. A 1 is uploaded with probability p for a true 1, and q for a true 0. The matrix is that of
-    equation 6 of the DPLCF paper, with the entries (2,1) and (3,1) corrected to (1-q) q.
+    ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
+
+    The counts are the numbers of users whose bits for two items are 00, 01, 10 and 11. The matrix
+    is that of equation 6 of the DPLCF paper, with the entries (2,1) and (3,1) corrected to (1-q) q.
     """
     flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
     return np.asarray(np.kron(flip, flip))
@@ -38,9 +39,10 @@ def make_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
 def invert_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
     """Returns the inverse (4, 4) of matrix A (``make_flip_matrix``) in closed form, for any p != q.
 
-    The inverse maps counts of uploaded bit pairs to estimates of the true counts. A 1 is uploaded
-    with probability p for a true 1, and q for a true 0. Equation 11 gives only the case p = 1, with
-    misprints, which are corrected here.
+    ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
+
+    The inverse maps counts of uploaded bit pairs to estimates of the true counts. Equation 11 gives
+    only the case p = 1, with misprints, which are corrected here.
     """
     inverse = np.array([[p, -(1 - p)], [-q, 1 - q]]) / (p - q)
     return np.asarray(np.kron(inverse, inverse))
@@ -49,9 +51,10 @@ def invert_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
 def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
     """Returns matrix A (4, 4) as the paper's equation 6 prints it, with two misprints.
 
-    ``make_flip_matrix`` has the right matrix and explains it. The printed entries (2,1) and (3,1)
-    are (1-q) p instead of (1-q) q, so that the first column does not sum to 1. p and q are the
-    probabilities of uploading a 1 for a true 1 and for a true 0.
+    ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
+
+    The printed entries (2,1) and (3,1) are (1-q) p instead of (1-q) q, so that the first column
+    does not sum to 1. ``make_flip_matrix`` returns the right matrix.
     """
     a, b = 1 - p, 1 - q
     return np.array(
@@ -65,11 +68,13 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
 
 
 def make_printed_inverse(q: float) -> NDArray[np.float64]:
-    """Returns the inverse (4, 4) of ``make_flip_matrix`` as equation 11 of the paper prints it.
+    """Returns the inverse (4, 4) of matrix A (``make_flip_matrix``) as equation 11 prints it, with
+    misprints.
 
-    The equation has misprints, and is for p = 1: a true 1 is always uploaded as a 1. q is the
-    probability of uploading a 1 for a true 0. Entries (2,1), (3,1) and (4,2) are printed as 0, and
-    entry (4,1) has the wrong sign. ``invert_flip_matrix`` has the right inverse.
+    ``q``: probability of uploading a 1 for a true 0. A true 1 is always uploaded as a 1 (p = 1).
+
+    Entries (2,1), (3,1) and (4,2) are printed as 0, and entry (4,1) has the wrong sign.
+    ``invert_flip_matrix`` returns the right inverse.
     """
     c = 1 / (1 - q)
     return np.array(
@@ -85,9 +90,9 @@ def make_printed_inverse(q: float) -> NDArray[np.float64]:
 def count_item_pairs(bits: Component) -> NDArray[np.float32]:
     """Counts the users who uploaded a 1 for both items of a pair, shape (n_items, n_items).
 
-    ``bits`` has one row of bits per user. The diagonal has the numbers of users who uploaded a 1
-    for a single item. The counts are exact up to 2^24 users. Users are read in blocks: memory is 4
-    n_items^2 bytes and one block.
+    ``bits`` has one row of bits per user. The diagonal has, for each item, the number of users who
+    uploaded a 1 for the item. The counts are exact up to 2^24 users. Users are read in blocks:
+    memory is 4 n_items^2 bytes and one block.
     """
     (width,) = bits.shape
     counts = np.zeros((width, width), dtype=np.float32)
@@ -105,16 +110,18 @@ def estimate_jaccard(
     ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users, n.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
+    ``rows``: items whose similarities are estimated, as a slice of item indices.
 
-    The result has shape (len(rows), n_items); the similarity of an item to itself is set to 0.
-    Equation 7 is applied to all pairs together. For each user and item let t = (bit - q)/(p - q).
-    The estimate n_11 of equation 7, the number of users of both items i and j, is the sum over
-    users of t_i t_j. The number of users of i or j, n - n_00, is sum t_i + sum t_j - n_11.
+    The result has shape (len(rows), n_items); the similarity of an item to itself is set to 0. For
+    p = 1 and q = 0 (no flips) it is the similarity of the uploaded bits.
+
+    Equation 7 is computed for all pairs together: let t = (bit - q)/(p - q) for each user and item.
+    The estimated number n_11 of users of both items i and j is the sum over users of t_i t_j. The
+    estimated number of users of i or j, n - n_00, is sum t_i + sum t_j - n_11.
 
     The flips can move the estimates outside the possible numbers of users, which the paper does not
-    mention. Here the number of users of an item is clipped to [1, n]. The number of users of both
-    items is clipped to at least 0, and to at most the number of users of either item. For p = 1 and
-    q = 0 (no flips) the result is the similarity of the uploaded bits.
+    mention. Here the number of users of an item is clipped to [1, n], and the number of users of
+    both items to [0, the smaller of the two items' numbers].
     """
     every = counts.diagonal().astype(np.float64)
     count = np.clip((every - n_users * q) / (p - q), 1, n_users)
@@ -137,9 +144,9 @@ def find_jaccard_by_inverse(
     ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
     ``rows``: the items whose similarities are estimated, as a slice of item indices.
 
-    The result has shape (len(rows), n_items). Equations 7, 9 and 10 are applied pair by pair. The
-    estimated number of users of either item is clipped to [1, n], and that of users of both items
-    to [0, the number for either item].
+    The result has shape (len(rows), n_items); the similarity of an item to itself is set to 0.
+    Equations 7, 9 and 10 are applied pair by pair. The estimated number of users of at least one of
+    the two items is clipped to [1, n], and the number of users of both items to [0, this number].
     """
     every = counts.diagonal().astype(np.float64)
     mine = np.arange(len(counts))[rows]
@@ -186,17 +193,15 @@ def find_neighbourhoods(
 ) -> Neighbourhoods:
     """Finds for every item the ``size`` items of largest estimated similarity.
 
-    Ties are broken by item index.
-
     ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
-    ``inverse``: matrix (4, 4) from counts of uploaded bit pairs to estimated true counts, which
-        replaces the right inverse for p and q (``find_jaccard_by_inverse``); None for the right
-        inverse.
+    ``size``: number of neighbours of an item; all other items if the catalogue has too few.
+    ``inverse``: matrix (4, 4) by which true counts of bit pairs are estimated
+        (``find_jaccard_by_inverse``), right or misprinted; None for the right inverse for p and q.
 
-    Items are processed in blocks, so that memory beyond the table ``counts`` does not grow with
-    n_items^2. In a catalogue of at most ``size`` items, all other items are neighbours.
+    Ties are broken by item index. Items are processed in blocks, so that memory beyond ``counts``
+    does not grow with n_items^2.
     """
     size = min(size, len(counts) - 1)
     items = np.empty((len(counts), size), dtype=np.int64)

@@ -51,8 +51,9 @@ def _tabulate_probs(flip: BitFlip) -> Matrix:
 def _compare(no: int, flip: BitFlip, paper: Matrix, right: Matrix) -> Iterator[ClaimedAndComputed]:
     """Yields one pair per entry of a 4 x 4 matrix: the printed entry, and the right entry.
 
-    ``paper`` and ``right`` are the two matrices, for the flip's probabilities p and q of sending a
-    1 for a true 1 and a true 0. ``no`` is the number of the printed equation.
+    ``no``: number of the printed equation.
+    ``flip``: the flip of a bit, for which both matrices are computed.
+    ``paper``, ``right``: the matrix as printed, and the right matrix.
     """
     names = {"equation": no, "p": flip.p, "q": flip.q}
     for (i, j), value in np.ndenumerate(right):
@@ -83,10 +84,12 @@ def compare_equation_11_entries() -> Iterator[ClaimedAndComputed]:
 def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs: a probability that is 0 by the claim of DPLCF-AP, and its true value.
 
-    DPLCF-AP flips bits asymmetrically. The first probability is the smallest delta at which the
-    claimed epsilon holds for one bit: the larger of the two hockey-stick divergences between the
-    uploads of a true 0 and of a true 1. The second is the probability that a true 0 is uploaded as
-    a 0, which reveals the true bit, because a true 1 is never uploaded as a 0.
+    DPLCF-AP flips bits asymmetrically.
+
+    - First pair: the smallest delta at which the claimed epsilon holds for one bit. This is the
+      larger of the two hockey-stick divergences between the uploads of a true 0 and of a true 1.
+    - Second pair: the probability that the upload of a true 0 reveals the bit. A true 0 may be
+      uploaded as a 0, and a true 1 never is.
     """
     laws, epsilon = _tabulate_probs(DplcfAp().randomizer), DplcfAp().epsilon
     excess = [np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum() for i in (0, 1)]
@@ -95,7 +98,7 @@ def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_epsilon_of_uploaded_one() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed epsilon of DPLCF-AP, and the exact ln(p/q) of an uploaded 1.
+    """Yields a pair: the claimed epsilon of DPLCF-AP, and the log-ratio ln(p/q) of an uploaded 1.
 
     DPLCF-AP flips bits asymmetrically. p and q are the probabilities of uploading a 1 for a true 1
     and for a true 0.
@@ -125,14 +128,14 @@ def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_similarity_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the tolerance 1e-9, and the epsilon of the item similarities minus that of one
-    bit.
+    """Yields a pair: 1e-9, a tolerance, and the epsilon of the item similarities minus the epsilon
+    of one bit.
 
-    The similarities that the server computes have the epsilon of one flipped bit, so that the
-    difference is 0 up to rounding (the tolerance). The function enumerates all 16 uploads of two
-    users with two items, for both values of the first user's first bit. It groups the uploads by
-    the similarities that the server computes from them, and takes the largest log-ratio of a
-    group's probabilities for the two values.
+    By the paper the similarities that the server computes have the epsilon of one flipped bit, so
+    that the difference is 0 up to rounding. Their epsilon is computed by enumeration: all 16
+    uploads of two users with two items are grouped by the similarities that the server computes
+    from them. The epsilon is the largest log-ratio of a group's probabilities for the two values of
+    the first user's first bit.
     """
     flip = _get_symmetric_flip()
     p, q = flip.p, flip.q

@@ -48,9 +48,9 @@ class LcfSp(FlippedItemKnn):
 class LcfAp(FlippedItemKnn):
     """Item neighbourhoods computed from asymmetrically flipped bits, without correction for flips.
 
-    LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). The uploads
-    are those of DPLCF-AP. They are claimed to be epsilon-private, but an uploaded 0 proves that the
-    true bit is 0.
+    LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). Its uploads
+    are claimed to be epsilon-private, as in DPLCF-AP, but an uploaded 0 proves that the true bit is
+    0.
     """
 
     unprotected_name = "lcf-ub"
@@ -69,8 +69,8 @@ class DplcfSp(FlippedItemKnn):
     maps true counts to expected uploaded counts. The estimation begins after the uploads are sent,
     so the choice of the inverse does not change epsilon.
 
-    ``as_printed``: whether the server inverts A as printed, with two misprints; otherwise they are
-        corrected.
+    ``as_printed``: whether the server inverts A as printed, with two misprints; otherwise the right
+        A.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in DplcfSp().get_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -101,12 +101,12 @@ class DplcfSp(FlippedItemKnn):
 class DplcfAp(FlippedItemKnn):
     """DPLCF with asymmetric flips: a true 0 is uploaded as a 1 with probability e^-eps.
 
-    A true 1 is always uploaded as a 1. DPLCF-AP (section 3.2.2) is claimed to be epsilon-private,
-    but an uploaded 0 proves that the true bit is 0.
+    By default a true 1 is always uploaded as a 1. DPLCF-AP (section 3.2.2) is claimed to be
+    epsilon-private, but an uploaded 0 then proves that the true bit is 0.
 
     Let p and q be the probabilities of uploading a 1 for a true 1 and for a true 0. The ratio p/q =
     e^eps bounds the likelihood ratio only of an uploaded 1. For an uploaded 0 the ratio (1-q)/(1-p)
-    is infinite. The upload is (eps, delta)-private with delta = 1 - e^-eps.
+    is infinite at p = 1. One uploaded bit is then (eps, delta)-private with delta = 1 - e^-eps.
 
     The paper takes p = 1 and states that any p in [1/2, 1] suffices for epsilon, because p/q <=
     e^eps. In fact only p <= e^eps/(1+e^eps) suffices.
@@ -115,10 +115,10 @@ class DplcfAp(FlippedItemKnn):
     to expected uploaded counts. The estimation begins after the uploads are sent, so the choice of
     the inverse does not change epsilon.
 
-    ``keep``: p, probability that a true 1 is kept: uploaded as a 1. q, the probability that a true
-        0 is uploaded as a 1, is p e^-eps.
-    ``as_printed``: whether the server uses the inverse of equation 11 with its misprints, which is
-        for p = 1 and makes sim(i, j) differ from sim(j, i); otherwise they are corrected.
+    ``keep``: p, probability that a true 1 is kept: uploaded as a 1. A true 0 is uploaded as a 1
+        with probability q = p e^-eps.
+    ``as_printed``: whether the server uses equation 11 with its misprints, by which sim(i, j)
+        differs from sim(j, i); only for p = 1. Otherwise the misprints are corrected.
     """
 
     keep: Share = 1.0

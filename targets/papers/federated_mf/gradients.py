@@ -22,7 +22,7 @@ _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7)
 
 
 def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> float:
-    """Searches a grid for the largest norm of a user's summed gradients, and returns this norm.
+    """Returns the largest norm of a user's summed gradients on a grid of embeddings and ratings.
 
     ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``ratings``: number of the user's ratings.
@@ -47,14 +47,15 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
 
 
 def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
-    """Searches a grid for the largest distance between the item gradients of two users.
+    """Returns the largest distance between the item gradients of two users on a grid of embeddings
+    and ratings.
 
     ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``is_same_item``: whether both users rate the same item.
 
-    Each user has one rating, and one user replaces the other. The grid has the angles between the
-    item embedding and each user embedding. Each rating is R or 0 (0 stands for an arbitrarily low
-    rating). All embeddings have norm sqrt(R).
+    Each user has one rating. The grid has the angles between the item embedding and each user
+    embedding. Each rating is R or 0 (0 stands for an arbitrarily low rating). All embeddings have
+    norm sqrt(R).
     """
     angles = np.linspace(0.0, np.pi / 2.0, 181)
     turn = math.sqrt(bound) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -73,23 +74,24 @@ def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
 def compute_item_gradient_norm(bound: float, *, length: float) -> float:
     """Returns the norm of one rating's gradient with respect to an item embedding of any length.
 
-    In the paper, embeddings are projected to a norm of at most sqrt(R). Here only the user
-    embedding has this norm, and the item embedding is not projected. The rating is R.
+    ``bound``: R, the largest possible rating, which is also the rating here.
+    ``length``: norm of the item embedding, in units of sqrt(R); in the paper, the projection keeps
+        it at 1 or below.
 
-    ``bound``: R, the largest possible rating.
-    ``length``: norm of the item embedding, in units of sqrt(R).
+    User and item embedding have the same direction. The norm of the user embedding is sqrt(R).
     """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
     return float(_list_norms(np.array([bound]), users, length * users, 1, with_users=False)[0])
 
 
 def compute_shift_by_rating(bound: float, *, ratings: int, n_fit_steps: int) -> float:
-    """Returns the norm by which one more rating of a user changes a step's sum of item gradients.
+    """Returns the norm of the change of a step's sum of item gradients by one more rating of a
+    user.
 
-    The additional rating changes the user embedding, which is fitted to the user's ratings, and so
-    the gradients of the user's other ratings. The server is malicious: it chooses initial item
-    embeddings with which the rating turns the user embedding (``fit_neighbouring_users``), and then
-    broadcasts item embeddings of 0.
+    The user embedding is fitted to the user's ratings. The additional rating thus changes the user
+    embedding, and with it the gradients of the user's other ratings. A malicious server chooses
+    initial item embeddings with which the rating turns the user embedding
+    (``fit_neighbouring_users``), and then broadcasts item embeddings of 0.
 
     ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
@@ -122,9 +124,9 @@ def find_embedding_clip_error(bound: float) -> float:
 def _list_norms(
     ratings: NDArray[np.float64], users: Floats, items: Floats, count: int, with_users: bool
 ) -> NDArray[np.float64]:
-    """Returns the norms of the summed gradients of n users, (n,), without items in common.
+    """Returns the norms of the summed gradients of n users, (n,), who have no items in common.
 
-    ``ratings``, ``items``: ratings and item embeddings, ``count`` per user.
+    ``ratings``, ``items``: ratings and item embeddings, ``count`` per user, user after user.
     ``users``: user embeddings, (n, 2).
     ``with_users``: whether the norm includes gradients with respect to user embeddings.
     """

@@ -60,7 +60,7 @@ _TABLES = (("V", _NORM, False), ("U and V", math.sqrt(2.0) * _NORM, True))
 
 
 def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of sensitivities to one rating: as claimed, and the largest gradient norm.
+    """Yields two pairs of sensitivities to one rating: claimed, and the largest gradient norm.
 
     The first pair is for the gradient with respect to the item embedding alone, the second for the
     gradients with respect to user and item embedding together.
@@ -85,9 +85,8 @@ def compare_theorem_5_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields four pairs of epsilons of LFL-SGDMF: claimed by Theorem 5, and computed.
 
     In LFL-SGDMF each party has one user, and sends two messages per round. The second message
-    cancels the noise of the first and adds new noise. The computed epsilon is that of both messages
-    together. There is one pair for each combination of two noise multipliers z and two tolerated
-    shares omega of dropouts.
+    cancels the noise of the first and adds new noise. The computed epsilon is for both messages
+    together. The pairs combine two noise multipliers z with two tolerated shares omega of dropouts.
     """
     for z, omega in itertools.product((1.0, 5.0), (0.3, 0.6)):
         system = LflSgdmf(noise_multiplier=z, omega=omega)
@@ -104,18 +103,20 @@ def compare_theorem_5_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_item_gradient_norm() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of norms of an item gradient: claimed, and without projection of embeddings.
+    """Yields a pair of norms of the item gradient of one rating: claimed, and without projection of
+    the item embedding.
 
-    The claimed norm is 2 R^(3/2), for the largest rating R.
+    The claimed norm is 2 R^(3/2), for the largest rating R. The item embedding in the second number
+    is ten times as long as the projection allows.
     """
     yield _NORM, compute_item_gradient_norm(_R, length=10.0)
 
 
 def compare_epsilons_by_row_sampling() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of one rating: with hidden and with visible sampling of rows.
+    """Yields a pair of epsilons of one rating: with hidden and with visible samples of rows.
 
-    The paper accounts for sampled rows (users) by Poisson sampling, as if the samples were hidden.
-    But the user's other ratings reveal in which steps the user's row was sampled.
+    Rows are users. The paper accounts for Poisson sampling, which requires hidden samples. But the
+    user's other ratings reveal in which steps the user's row was sampled.
     """
     told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(Z_1000_STEPS))
     proved = _compute_epsilon(dp.SelfComposedDpEvent(told, STEPS))
@@ -123,13 +124,12 @@ def compare_epsilons_by_row_sampling() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: by how much one rating changes a sum of item gradients, as claimed and
+    """Yields two pairs of changes of a step's sum of item gradients by one rating: claimed, and
     computed.
 
-    The unit is 2 R^(3/2), with R the largest rating. The sum is that of a step of HFL-SGDMF, whose
-    parties hold different users. The rating changes its user's pre-trained embedding, and so the
-    gradients of the user's other ratings. The user has 10 other ratings in the first pair, 100 in
-    the second.
+    The unit is 2 R^(3/2), with R the largest rating. The step is that of HFL-SGDMF, whose parties
+    hold different users. The rating changes its user's pre-trained embedding, and so the gradients
+    of the user's other ratings: 10 ratings in the first pair, 100 in the second.
     """
     system = HflSgdmf()
     for count in (10, 100):
@@ -138,26 +138,25 @@ def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: by how much one more rating changes a device's message, as claimed and as
-    computed.
+    """Yields a pair of changes of a device's message by one more rating: claimed, and computed.
 
-    The unit is 2 R^(3/2), with R the largest rating. The computed change is a lower bound. In each
-    round of LFL-SGDMF (one user per party) a device draws one of its ratings and sends the gradient
-    of that rating.
+    The unit is 2 R^(3/2), with R the largest rating. The computed number is a lower bound on the
+    largest change. In each round of LFL-SGDMF (one user per party) a device draws one of its
+    ratings and sends the gradient of that rating.
     """
     system = LflSgdmf()
-    yield 1.0, sgd_mf.bound_message_distance(system.bound, system.factors, system.fitting) / _NORM
+    yield 1.0, sgd_mf.find_message_distance(system.bound, system.factors, system.fitting) / _NORM
 
 
 def compare_theorem_4_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields four pairs of epsilons of a user over several parties: by Theorem 4, and composed.
 
     Theorem 4 claims the root of the sum of squared party epsilons. The second number of a pair is
-    the exact epsilon of the composition. The pairs are for
+    the exact epsilon of the composition over all parties. The pairs are for
 
-    - ten parties with sampled Gaussians;
-    - 18 parties with sampled Gaussians, whose epsilons are computed by the authors' package;
-    - the same parties, with epsilons by Theorem 1;
+    - ten parties with sampled Gaussians and exact party epsilons;
+    - 18 parties with sampled Gaussians and party epsilons by the authors' package;
+    - 18 parties with sampled Gaussians and party epsilons by Theorem 1;
     - ten parties with a mechanism of epsilon 1 at delta 0.
     """
     parties = 10
@@ -171,21 +170,20 @@ def compare_theorem_4_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_epsilons_by_steps() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons: of the steps that Proposition 3 counts, and of a whole training.
+    """Yields a pair of epsilons: of the T' = 10 steps that Proposition 3 counts, and of the 1000
+    steps of a training.
 
-    Proposition 3 counts the T' = 10 steps of one round; a training of T = 100 rounds has 1000
-    steps.
+    Proposition 3 counts the steps of one round only; a training has T = 100 rounds.
     """
     yield _account(Z_10_STEPS, 10), _account(Z_10_STEPS, STEPS), {"z": Z_10_STEPS}
 
 
 def compare_proposition_2_constants() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1, and Proposition 2's constant c at noise multiplier 0.7 divided by that at
-    2.
+    """Yields a pair of ratios of Proposition 2's constant c at noise multiplier 0.7 to c at 2:
+    claimed (1), and computed.
 
-    The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2 for noise multiplier z, sampling rate eta
-    and T steps. The proposition holds only if the constant is the same for all noise multipliers,
-    so that the ratio is 1.
+    c solves z^2 = c eta^2 T ln(1/delta)/eps^2 for noise multiplier z, sampling rate eta and T
+    steps. The proposition claims one c for all noise multipliers.
     """
 
     def constant(z: float) -> float:
@@ -198,8 +196,8 @@ def compare_proposition_2_constants() -> Iterator[ClaimedAndComputed]:
 def compare_epsilons_by_accountant() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of epsilons of 1000 sampled Gaussians: by a method of the paper, and exact.
 
-    The methods are the authors' package (TensorFlow Privacy of 2021) in the first pair, and Theorem
-    1 in the second.
+    The method is the authors' package (TensorFlow Privacy of 2021) in the first pair, and Theorem 1
+    in the second.
     """
     authors = get_authors_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)
     theorem = sgd_mf.get_theorem_1_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)
@@ -208,11 +206,12 @@ def compare_epsilons_by_accountant() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed and the exact delta of replacing a user.
+    """Yields a pair of deltas of replacing a user: claimed, and exact.
 
     The paper claims that epsilon and delta of replacing a user are twice those of adding or
-    removing one. The counterexample is a bit with three possible distributions, the second of which
-    is a neighbour of the first and the third.
+    removing a user. The counterexample is a random bit with three possible distributions. Adding or
+    removing a user leads from the first to the second, or from the second to the third; replacing a
+    user leads from the first to the third.
     """
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
@@ -227,10 +226,10 @@ def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of deltas at epsilon 1: the largest of a single output, and that of a set of
+    """Yields a pair of deltas at epsilon 1: the largest over single outputs, and over sets of
     outputs.
 
-    Differential privacy is defined by sets. The mechanism sends a bit with one of 1,000 random
+    Differential privacy is defined by sets. The mechanism here sends a bit with one of 1,000 random
     tags, so that every single output is unlikely.
     """
     tags = 1000
@@ -241,15 +240,14 @@ def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
-    """Yields two factors by which a divisor changes the noise of HFL-SGDMF, each as the paper
-    implies and as computed.
+    """Yields two pairs of factors on the noise of HFL-SGDMF: 1, as the paper implies, and computed.
 
-    HFL-SGDMF adds noise to gradient sums, and divides the result by a number of ratings. The paper
-    implies that each factor is 1.
+    HFL-SGDMF adds noise to gradient sums, and divides the result by a number of ratings.
 
-    - First factor: the noise scale of a party with two ratings, over that of a party with one.
-    - Second factor: how much the noise grows if it is added after the division instead of
-      before.
+    - First factor: the noise scale of a party with two ratings, divided by that of a party with one
+      rating.
+    - Second factor: the noise that is added after the division, relative to noise of equal scale
+      that is added before it.
     """
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
@@ -268,40 +266,40 @@ def compare_projection_error() -> Iterator[ClaimedAndComputed]:
     projection of equation 6.
 
     The projection maps embeddings to the set with entries >= 0 and norm^2 at most the largest
-    rating. Its error at a point is by how much the projected point is farther away than the nearest
-    point of a grid in the set (``find_embedding_clip_error``).
+    rating. Its error at a point is the distance to the projected point, minus the distance to the
+    nearest point of a grid in the set (``find_embedding_clip_error``).
     """
     yield 1e-9, find_embedding_clip_error(_R)
 
 
 def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of norms of one rating's item gradient: claimed, and largest.
+    """Yields a pair of norms of one rating's gradient with respect to its item embedding: claimed,
+    and largest.
 
-    The item gradient is that with respect to the item embedding. The paper uses this norm for the
-    last steps of a training, which move item embeddings alone.
+    The paper uses this norm for the last steps of a training, which move item embeddings alone.
     """
     yield _NORM, find_max_gradient_norm(_R, ratings=1, with_users=False)
 
 
 def compare_replacement_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: by how much one user who replaces another changes a sum of item gradients.
+    """Yields two pairs of changes of a sum of item gradients if one user replaces another: claimed,
+    and largest.
 
-    The first number of a pair is the claimed, the second the largest change. The unit is 2 R^(3/2),
-    with R the largest rating. Each of the two users has one rating: of the same item in the first
-    pair, of different items in the second.
+    The unit is 2 R^(3/2), with R the largest rating. Each of the two users has one rating: of one
+    item in the first pair, of different items in the second.
     """
     for said, same in (("of the same item", True), ("of another item", False)):
         yield 2.0, find_max_gradient_distance(_R, is_same_item=same) / _NORM, {"said": said}
 
 
 def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed and the computed share of LFL-SGDMF's noise variance that stays
-    unknown.
+    """Yields a pair of shares of LFL-SGDMF's noise variance that the server does not know: claimed,
+    and computed.
 
     In a round, each device sends two messages. The second message cancels the noise of the first
     and adds new noise. The server sees the sum of the first messages. For the claimed share it also
-    sees only the sum of the second messages; for the computed share it sees each second message.
-    There are ten users, and the tolerated share of dropouts is 0.3.
+    sees the sum of the second messages, and for the computed share each second message. There are
+    ten users, and the tolerated share of dropouts is 0.3.
     """
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
@@ -310,8 +308,9 @@ def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
     summed = np.vstack([messages[0], messages[1:].sum(axis=0)])
 
     def unknown_share(rows: Floats) -> float:
-        """Returns the smallest variance of an unbiased estimate of a value that is added to the
-        first row.
+        """Returns the smallest variance of an unbiased estimate of a number added to the first row.
+
+        ``rows`` are the observed sums, as coefficients of the independent noises.
         """
         covariance = (rows * np.repeat([first, second], n)) @ rows.T
         signal = np.eye(len(rows))[0]
@@ -321,11 +320,12 @@ def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_dropout_variance_share() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: 1, and the share of the noise variance that an adversary does not learn.
+    """Yields two pairs of shares of the noise variance that an adversary does not know despite
+    dropouts: claimed (1), and computed.
 
-    The paper claims that the share is 1 despite dropouts. In LFL-SGDMF, 20% of the devices drop out
-    before each of the two messages of a round. In the first pair the adversary sees only the sum of
-    all messages, in the second also the messages themselves.
+    In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. In the
+    first pair the adversary sees only the sum of all messages. In the second pair it also sees the
+    sum of the first messages, and each second message.
     """
     shares = TwoRoundNoise(n_users=100, omega=0.3, masked=80, replaced=64)
     variances = {"the last sum alone": shares.claimed_variance, "all messages": shares.variance}
@@ -336,8 +336,8 @@ def compare_dropout_variance_share() -> Iterator[ClaimedAndComputed]:
 def compare_epsilons_by_shuffling() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of the system GD-DR: with a shuffler, and without.
 
-    The paper plots the first. But the protocol has no shuffler, so that the second epsilon holds
-    against the server.
+    The paper plots the epsilon with a shuffler. But the protocol has no shuffler, so that the
+    server faces the second epsilon.
     """
     system, population = GdDr(), Population(n_users=943, n_items=1682)
     local = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)

@@ -30,9 +30,8 @@ def compute_own_item_share(n_items: int, n_own: int, n_pseudo: int, n_messages: 
     gradient row. The number of other items in all messages is replaced by its expectation.
 
     ``n_items``: number of items in the catalogue.
-    ``n_own``: number of the user's own items, whose rows every message contains.
-    ``n_pseudo``: number of further items that each message contains, drawn anew for each
-        message.
+    ``n_own``: number of the user's own items, which every message contains.
+    ``n_pseudo``: number of other items in a message, drawn anew for each message.
     ``n_messages``: number of messages of the user.
     """
     others = n_items - n_own
@@ -40,17 +39,16 @@ def compute_own_item_share(n_items: int, n_own: int, n_pseudo: int, n_messages: 
 
 
 def compare_exposed_item_shares() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs per data set on what messages with 1,000 pseudo items reveal: claimed and
-    computed shares.
+    """Yields two pairs of shares of items per data set, which messages with 1,000 pseudo items
+    reveal: claimed, and computed.
 
     Pseudo items are random items whose gradient rows hide the rows of the user's own items. The
     user has 106 own items (the mean of MovieLens 100K).
 
-    First pair: the share of own items among the items that are in all messages of the user, after
-    one message (claimed) and after three (computed).
-
-    Second pair: the share of unrated items that one message reveals to be unrated, because it does
-    not contain them: 0 (claimed), and computed.
+    - First pair: the share of own items among the items that are in all messages of the user. The
+      claimed share is that after one message, the computed share that after three messages.
+    - Second pair: the share of unrated items that are missing from a message, and so are known to
+      be unrated. The claimed share is 0.
     """
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
         first, last = (compute_own_item_share(items, _N_OWN, 1000, n) for n in (1, _EPOCHS))
@@ -61,17 +59,17 @@ def compare_exposed_item_shares() -> Iterator[ClaimedAndComputed]:
 def compare_label_count_and_rating_change() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of numbers on the training of the released code: claimed, and computed.
 
-    First pair: 5, and the number of distinct labels that the code makes of the ratings 1 to 5.
+    - First pair: 5, and the number of distinct labels that the code makes of the ratings 1 to 5.
+    - Second pair: 4 (the range of ratings), and an upper bound on the change of a predicted rating
+      in a training, for initial embeddings of expected length.
 
-    Second pair: 4 (the range of ratings), and the largest change of a predicted rating in a
-    training. The computation uses two numbers:
+    The upper bound follows from the prediction and from the length of the training:
 
-    - The scale ``best`` of a prediction (a setting): a predicted rating is ``best`` times h.v, plus
-      a constant. v is an item's embedding, and h = A m; m is the mean of a user's item embeddings,
-      and A is a matrix that begins as the identity.
-    - The total length ``path`` of all steps: number of rounds times learning rate times clipping
-      bound. h moves by at most |m| path + (1 + path) path / sqrt(n), for a user of n items, and v
-      by at most path.
+    - A predicted rating is ``best`` (a setting) times h.v, plus a constant. v is an item's
+      embedding, and h = A m. m is the mean of a user's n item embeddings, and A is a matrix that
+      begins as the identity.
+    - All steps together have the length path = rounds times learning rate times clipping bound. v
+      moves by at most path, and h by at most |m| path + (1 + path) path / sqrt(n).
     """
     system = FedPerGnn()
     yield 5.0, len({int(rating / 100) for rating in range(1, 6)})
@@ -87,7 +85,7 @@ def encrypt_item(item: int) -> int:
     return pow(item + 2, *PUBLIC_KEY)
 
 
-def sign_digest(item: int) -> int:
+def sign_item(item: int) -> int:
     """Computes the code of an item by signing: an RSA signature of the digest of the item's index.
 
     All clients sign with the same secret key, so that equal items have equal codes.
@@ -104,11 +102,12 @@ def decode_encrypted_items(codes: set[int], n_items: int) -> set[int]:
 
 
 def decode_signed_items(codes: set[int], n_items: int) -> set[int]:
-    """Returns the items whose codes, made by ``sign_digest``, are among ``codes``.
+    """Returns the items whose codes, made by ``sign_item``, are among ``codes``.
 
-    A code is an RSA signature of the digest of an item's index. Anybody can turn the code into the
-    digest with the public key, and compare the digest with those of all items. ``n_items``: number
-    of items, whose indices begin at 0.
+    ``n_items``: number of items, whose indices begin at 0.
+
+    A code is an RSA signature of the digest of an item's index. Anybody can compute the digest from
+    the code with the public key, and compare it with the digests of all items.
     """
     opened = {pow(code, *PUBLIC_KEY) for code in codes}
     return {item for item in range(n_items) if _hash_item(item) in opened}
@@ -120,7 +119,7 @@ def _hash_item(item: int) -> int:
 
 
 def compare_encrypted_code_f1() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 0, the claimed F1 of an attack on encrypted item codes, and the computed F1.
+    """Yields a pair of F1 scores of an attack on encrypted item codes: claimed (0), and computed.
 
     In the attack, a third party infers a user's items from their codes (``encrypt_item``).
     """
@@ -128,19 +127,20 @@ def compare_encrypted_code_f1() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_signed_code_f1() -> Iterator[ClaimedAndComputed]:
-    """Yields the claimed F1 (0) and the computed F1 of an attack on signed item codes, as a pair.
+    """Yields a pair of F1 scores of an attack on signed item codes: claimed (0), and computed.
 
-    In the attack, a third party infers a user's items from their codes (``sign_digest``).
+    In the attack, a third party infers a user's items from their codes (``sign_item``).
     """
-    return _compare_f1(sign_digest, decode_signed_items)
+    return _compare_f1(sign_item, decode_signed_items)
 
 
 def _compare_f1(
     code: Callable[[int], int], attack: Callable[[set[int], int], set[int]]
 ) -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 0, the claimed F1 of an ``attack`` on one user's item codes, and its real F1.
+    """Yields a pair of F1 scores of an attack on one user's item codes: claimed (0), and computed.
 
-    ``code`` makes an item's code; ``attack`` infers items from codes and the number of items.
+    ``code``: function that makes an item's code.
+    ``attack``: function that infers items from the codes and the number of items in the catalogue.
     """
     history = set(np.random.default_rng(0).choice(1682, _N_OWN, replace=False).tolist())
     found = attack({code(item) for item in history}, 1682)

@@ -29,17 +29,20 @@ from fedrec_auditor.targets.transcript import Broadcast
 class UserGradients:
     """Gradients of n users' losses with respect to all trained parameters.
 
-    The parameters are the item table, the layer and the users' own embeddings. Shapes are for m
-    items and dimension d. If user i rated item j, row j of the user's gradient of the item table is
-    ``item_weights[i, j] * hidden_vectors[i] + item_row_offsets[i]``; other rows are 0.
+    The parameters are the item table, the layer A and the users' own embeddings. Shapes are for m
+    items and dimension d.
 
     ``is_rated``: whether a user rated an item, (n, m).
-    ``item_weights``: factor of ``hidden_vectors`` in an item's row, (n, m).
-    ``hidden_vectors``: the user's embedding, (n, d).
-    ``item_row_offsets``: vector that is added to the rows of all items that the user rated, (n, d).
-    ``user_embedding_gradients``: gradient of the sum of the user's squared errors with respect to
-        the user's embedding, (n, d).
-    ``layer_gradients``: gradient with respect to the layer, (n, d, d).
+    ``item_weights``: factor of ``hidden_vectors`` in the gradient row of an item, (n, m).
+    ``hidden_vectors``: embeddings of the users, (n, d).
+    ``item_row_offsets``: vector that is added to the gradient rows of all items that the user
+        rated, (n, d).
+    ``user_embedding_gradients``: gradient of the sum of a user's squared errors (not of their mean)
+        with respect to the user's embedding, (n, d).
+    ``layer_gradients``: gradient with respect to the layer A, (n, d, d).
+
+    The gradient row of item j for user i is ``item_weights[i, j] * hidden_vectors[i] +
+    item_row_offsets[i]`` if the user rated the item, else 0.
     """
 
     is_rated: NDArray[np.bool_]
@@ -60,15 +63,14 @@ class RatingGraphSystem(System):
     item with embedding v.
 
     With a ``user_rate`` above 0 the user's embedding is h = A m + e, as in the papers of FedGNN and
-    FedPerGNN and in the released code of FedPerGNN. e is the user's own vector. It begins at 0,
-    stays on the device, and takes a gradient step on the sum of the user's squared errors whenever
-    the user sends a message. Neighbours receive h. Without e, two users of the same items get the
-    same predictions, whatever their ratings are.
+    FedPerGNN and in the released code of FedPerGNN. The user's own vector e begins at 0 and stays
+    on the device. Whenever the user sends a message, e takes a gradient step on the sum of the
+    user's squared errors. Neighbours receive h. Without e, two users of equal items get equal
+    predictions, whatever their ratings are.
 
     ``dimension``: number d of entries of an embedding, as in the released code.
     ``learning_rate``: learning rate, as in the released code.
-    ``best``: scale of predicted ratings, by which h.v is multiplied; chosen here. At the default 5,
-        the best rating, predictions differ from ``level`` by 5 if h.v is 1.
+    ``best``: factor of h.v in a predicted rating; chosen here. The default is the best rating, 5.
     ``level``: base of predicted ratings: the predicted rating if h.v is 0; chosen here.
     ``init_scale``: standard deviation of the initial item embeddings; chosen here.
     ``user_rate``: learning rate of the user's own vector e; 0 if there is no such vector.
@@ -89,8 +91,8 @@ class RatingGraphSystem(System):
     def assumes(self) -> tuple[str, ...]:
         """Assumption of the bounds, as a sentence: only a user's own messages depend on the user.
 
-        In fact a user's history also affects the messages of neighbours (users of a common item),
-        which the bounds ignore.
+        In fact a user's history also affects the messages of neighbours (users of a common item).
+        The bounds ignore this effect.
         """
         return ("Other users' messages reveal nothing about a user who is their neighbour.",)
 
@@ -127,8 +129,8 @@ class RatingGraphSystem(System):
     def make_randomizer(self, population: Population) -> ComponentLaplace:
         """Returns the mechanism that adds Laplace noise to all numbers of a message.
 
-        The worst pair of inputs is two opposite corners of the cube of clipped messages. If
-        messages are clipped by their L2 norm, the cube is the largest one within the L2 ball.
+        The worst inputs are opposite corners of the cube of clipped messages. If messages are
+        clipped by their L2 norm, the cube is the largest one within the L2 ball.
         """
         count = self.count_model_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
@@ -136,12 +138,13 @@ class RatingGraphSystem(System):
         return ComponentLaplace((noisy,), self.max_entry * part)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism that adds the Laplace noise to one entry or to a whole message.
+        """Returns the mechanism that adds the Laplace noise to the protected part of the messages.
 
-        The unit of ``scope`` decides: one entry for a coordinate, the whole message for a user or a
-        report. For a whole message, the neighbouring inputs are opposite corners of the set of
-        clipped messages. None for the presence of a user, for data that are not sent, and for
-        adversaries other than the server.
+        - Unit of ``scope`` is a coordinate: the noise on one entry.
+        - Unit is a user or a report: the noise on a whole message (``make_randomizer``).
+        - All other units, the presence of a user, and adversaries other than the server: None.
+
+        If the horizon is a training, the mechanism is repeated for all messages of a user.
         """
         found: Mechanism
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
@@ -236,11 +239,13 @@ class RatingGraphSystem(System):
     ) -> Floats:
         """Returns the mean user embedding of each user's neighbours, one row per user.
 
-        Neighbours are users with a common item; a neighbour counts once per common item. In the
-        papers, a third party matches item codes, which are equal for equal items, computes the
-        means and sends them back. The embedding of a user is h = A m + e, where m is the mean of
-        the embeddings of the user's items; ``own_vectors`` has the users' own vectors e, one row
-        per user.
+        ``ratings``: ratings of all users, one row per user.
+        ``model``: item table "item" and layer "gnn.A" (A).
+        ``own_vectors``: the users' own vectors e, one row per user.
+
+        The embedding of a user is h = A m + e, where m is the mean of the embeddings of the user's
+        items. Neighbours are users with a common item; a neighbour counts once per common item. In
+        the papers, a third party matches equal item codes, computes the means and sends them back.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
         users = self.average_item_embeddings(ratings, model, None)[0] @ layer.T + own_vectors
@@ -249,8 +254,8 @@ class RatingGraphSystem(System):
     def average_over_neighbours(self, ratings: sparse.csr_array, users: Floats) -> Floats:
         """Returns the mean of the user embeddings ``users`` over each user's neighbours.
 
-        Neighbours are users with a common item; a neighbour counts once per common item. ``users``
-        and the result have one row per user.
+        Neighbours are users with a common item; a neighbour counts once per common item. A user
+        also counts as a neighbour of itself. ``users`` and the result have one row per user.
         """
         met = _mark_interactions(ratings)
         found = met @ np.asarray(met.sum(axis=0)).ravel()
@@ -291,8 +296,8 @@ class RatingGraphSystem(System):
         """Returns each user's gradient step on its own vector e, one row per user.
 
         The learning rate is ``user_rate``, but at most one over the sum of the squared lengths of
-        the user's item embeddings. With this limit the user's errors do not rise; without it, noisy
-        item embeddings would make the training diverge.
+        the embeddings of the user's items. This maximum keeps the training from diverging with
+        noisy item embeddings.
         """
         squares = gradients.is_rated @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
         rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))

@@ -30,15 +30,17 @@ _WORDS = {
 
 
 def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed and the computed epsilon of an entry with noise in two local
-    epochs.
+    """Yields a pair of epsilons of an entry that gets noise in two local epochs: claimed, and
+    computed.
 
-    The computed epsilon is the largest log-ratio over 2,000 possible trainings of one entry on
-    different data of a user. In a training, the first epoch gives the entry a noisy value, which is
-    one of 9 values on a grid. The second epoch moves each value to another one, with probabilities
-    that depend on the user's data, and adds noise again. The probabilities are drawn at random,
-    except in two trainings: one moves every value to the lower end of the grid, and one to the
-    upper end.
+    The computed epsilon is the largest log-ratio of an output's probabilities in two of 2,000
+    simulated trainings. Each training stands for some data of a user, and has two epochs:
+
+    - The first epoch gives the entry a noisy value, one of 9 values on a grid.
+    - The second epoch moves this value to a value on the grid, and adds noise again.
+
+    The distributions of the noisy value and of its move are drawn at random. In two trainings the
+    move is fixed: to the lower end of the grid in one, and to the upper end in the other.
     """
     protection, levels, count = AdaptiveLaplace(), 9, 2000
     grid = np.linspace(-protection.clip, protection.clip, levels)
@@ -53,10 +55,12 @@ def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_component_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields four pairs: the epsilon of a component in section 5.7, and its epsilon by equation 11.
+    """Yields four pairs of epsilons, one per component of the model: printed in section 5.7, and
+    computed by equation 11.
 
-    A component is a group of arrays of the model, such as the item embeddings. Equation 11 is
-    evaluated with the smallest and the largest epsilon of section 5.7.
+    The components are the user embedding, the item embeddings, and the two layers of the MLP.
+    Equation 11 spaces their epsilons equally between the smallest and the largest; these two are
+    taken from section 5.7 (30 and 60).
     """
     used = AdaptiveLaplace()
     budgets = {group: used.get_epsilon(group) for group in _WORDS}
@@ -67,10 +71,10 @@ def compare_component_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of noise factors, at epsilon 60 and at epsilon 40: as printed, as computed.
+    """Yields two pairs of noise factors, at epsilon 60 and at epsilon 40: printed, and computed.
 
-    40 and 60 are the ends of the paper's range of epsilon. The printed factors are 0.017 for
-    epsilon 60 and 0.033 for epsilon 40.
+    A noise factor is the scale of the Laplace noise. 40 and 60 are the ends of the paper's range of
+    epsilon.
     """
     for end, printed in ((60.0, 0.017), (40.0, 0.033)):
         yield printed, AdaptiveLaplace(user=end).get_group_noise("user").scale, {"end": end}
@@ -88,20 +92,22 @@ def compare_noise_numerators() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_sum_to_average() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed and the true ratio of the models by equation 9 and Algorithm 1.
+    """Yields a pair of ratios of equation 9's model to Algorithm 1's model: claimed, and true.
 
-    The paper uses both formulas for the same model, so that the claimed ratio is 1. But equation 9
-    sums the users' models, and Algorithm 1 averages them: the true ratio is the number of users in
-    a round.
+    The paper uses both formulas for one model, so that the claimed ratio is 1. But equation 9 sums
+    the users' models, and Algorithm 1 averages them: the true ratio is the number of users in a
+    round.
     """
     yield 1.0, float(FedRecApm(share=0.5).count_senders(_MOVIELENS.n_users))
 
 
 def compare_data_sizes() -> Iterator[ClaimedAndComputed]:
-    """Yields four pairs: a size that the paper prints for its data, and the right size.
+    """Yields four pairs of numbers on the paper's data: as the paper states them, and right.
 
-    The first pair is the number of age groups in Table I that contain a user of age 40; the others
-    are the numbers of ratings, users and items in section 5.1.
+    First pair: the number of age groups that contain a user of age 40. It should be 1, but the
+    groups of Table I overlap.
+
+    Other pairs: the numbers of ratings, users and items in section 5.1.
     """
     age = 40
     yield 1.0, float((age < 45) + (age > 35) + (35 <= age <= 45)), {"age": age}
@@ -109,10 +115,11 @@ def compare_data_sizes() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: 1, and the ratio of an upload's epsilon with APM to that of FedNews.
+    """Yields two pairs: 1, and an upload's epsilon with APM divided by an upload's epsilon in
+    FedNews.
 
-    The paper claims that the ratio is at most 1. There is a pair for each end of the range of
-    FedNews' epsilon per entry: 40 and 60.
+    The paper claims a ratio of at most 1. The pairs are for FedNews with epsilon 40 and 60 per
+    entry, the ends of the paper's range.
     """
     counts = FedRecApm().count_entries(_MOVIELENS)
     ours = AdaptiveLaplace().get_upload_epsilon(counts)
@@ -122,11 +129,10 @@ def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_epsilon_finiteness() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: whether a system without noise has a finite epsilon, as claimed and as
+    """Yields two pairs: 1 if a system without noise has a finite epsilon, else 0; claimed, and
     computed.
 
-    The numbers are 1 (finite) and 0 (infinite). The first pair is for a deep recommender, the
-    second for a shallow one.
+    The first pair is for a deep recommender, the second for a shallow one.
     """
     systems = (("FedRec, of several layers", FedRec(), 1.0), ("FedMF, of none", FedMf(), 0.0))
     for said, system, claimed in systems:

@@ -58,16 +58,16 @@ MAX_NUMBERS_PER_BATCH = 1 << 16
 def compute_implicit_gradients(
     items: Floats, profiles: sparse.csr_array, alpha: float, regularization: float
 ) -> RankOneMessages:
-    """Computes every user's item gradient (equation 5) and user vector (equation 4).
+    """Computes every user's item gradient (equation 5) and user vector (equation 4), without noise.
 
     ``items``: item matrix V (n_items, F).
     ``profiles``: one row per user (n, n_items), whose stored entries mark the interactions.
     ``alpha``: additional confidence of an interaction.
     ``regularization``: lambda of equation 1.
 
-    The result stores each gradient (n_items, F) as a rank-one product and corrections, from which
-    full gradients are computed on request; its ``user_vectors`` are (n, F). Raises InputError if
-    V^T V + lambda I is not finite or not positive definite in floating point.
+    The result stores each gradient (n_items, F) as a rank-one product and sparse corrections. Its
+    ``user_vectors`` have shape (n, F). Raises InputError if V^T V + lambda I is not finite or not
+    positive definite in floating point.
     """
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
@@ -99,11 +99,14 @@ def compute_implicit_gradients(
 def _solve_batches(
     whitened: Floats, root: Floats, profiles: sparse.csr_array, alpha: float
 ) -> tuple[Floats, Floats]:
-    """Returns the user vectors, and the predictions of all interactions, divided by 1 + alpha.
+    """Returns the user vectors, and the predictions of all interactions, both divided by 1 + alpha.
 
-    The user vectors are (n, F), for n users and F factors; there is one prediction per stored entry
-    of ``profiles``. ``whitened`` is Z (n_items, F) and ``root`` is L, as defined at the top of this
-    file.
+    ``whitened``: V L^-T (n_items, F), for the item matrix V and F factors; its rows of a user's
+        items are Z at the top of this file.
+    ``root``: matrix L at the top of this file.
+    ``profiles``: one row per user, (n, n_items).
+
+    The user vectors are (n, F). There is one prediction per stored entry of ``profiles``.
     """
     count, factors = whitened.shape
     columns = np.append(profiles.indices, count)
@@ -136,11 +139,14 @@ def _add_identity(gram: Floats, alpha: float) -> Floats:
 def _list_batches(
     indptr: Ints, factors: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
-    """Yields batches of users with similar numbers of interactions, sorted by this number.
+    """Yields batches of users with similar numbers of interactions, the largest numbers first.
 
-    A batch has the row indices of b users (b,), and the positions of their entries in the sparse
-    table (b, width), with a flag for each: true if the entry exists. A missing entry has the
-    position after the last one.
+    ``indptr``: row starts of the sparse table of interactions.
+    ``factors``: number of factors, which limits the size of a batch.
+
+    A batch has the row indices of its b users (b,), the positions of their interactions in the
+    table's data (b, width), and whether each position is an interaction (b, width). The positions
+    that pad a row are the length of the data.
     """
     activity = np.diff(indptr)
     order = np.argsort(-activity, kind="stable")
@@ -213,15 +219,15 @@ class ImplicitMf(System):
         """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
         training.
 
-        Every step of the server counts as one pass over the interactions.
+        Every step of the server is charged as one pass over the interactions.
         """
         return {"width": self.factors, "passes": self.rounds * self.server_steps}
 
     @abstractmethod
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Returns the server's next item matrix after a round.
+        """Returns the server's next item matrix, from that of the round and the uploads.
 
-        ``items`` is the item matrix of the round, and ``uploads`` are the messages.
+        ``items``: item matrix of the round, (n_items, factors).
         """
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
@@ -246,7 +252,7 @@ class ImplicitMf(System):
         return None
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run, with the distribution of a message entry."""
+        """Returns what the adversary knows of a run, including ``channel``."""
         return replace(super().get_public_info(interactions), noise_channel=self.channel)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:

@@ -32,11 +32,11 @@ _SMALL = Interactions.create(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0
 
 
 def compare_expected_average() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1, and the ratio of the server's expected average of reports to the gradient.
+    """Yields a pair: 1, and the server's expected average of reports divided by the gradient.
 
-    By the paper's claim the average (equation 9) is unbiased, so that the ratio is 1. A report is
-    one randomized entry of a gradient; each user sends 100. The expectation is over all possible
-    reports, weighted by their exact probabilities.
+    The paper claims that the average (equation 9) is unbiased; the ratio would then be 1. A report
+    is one randomized entry of a gradient; each user sends 100 reports. The expectation is over all
+    possible reports, weighted by their exact probabilities.
     """
     law, k, entry = OneCoordinate(2.5, 6), 100, 0.3
     total = np.zeros((2, 3))
@@ -49,10 +49,10 @@ def compare_expected_average() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: -1, and the sign of the change of the loss in one small step of the server.
+    """Yields a pair of signs of the change of the loss in one small step of the server: claimed
+    (-1), and computed.
 
-    The paper claims that the loss falls. The step is that of line 12 of Algorithm 2, with the
-    gradients of equation 5 without noise.
+    The step is that of line 12 of Algorithm 2, with the gradients of equation 5 without noise.
     """
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
@@ -73,8 +73,8 @@ def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
 def compare_sent_user_vector_counts() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of numbers of user vectors that leave the devices: claimed, and counted.
 
-    By line 14 of Algorithm 2 all user vectors are returned. The counted number follows from the
-    names of all arrays that are sent to or from a device, or published.
+    By line 14 of Algorithm 2 all user vectors are returned. Vectors are counted in the arrays that
+    are sent to a device, sent by a device, or published.
     """
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
     first = run.rounds[0]
@@ -115,10 +115,9 @@ def _compare_dplcf_epsilons(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndCom
 def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields three pairs: 1, and a user's epsilon under FMF-LDP divided by that under DPLCF-SP.
 
-    The first number is the claimed ratio: FMF-LDP's epsilon is claimed to be at most as large.
-    DPLCF-SP is a competing system, which flips bits. The pairs differ in the number k of reports
-    per round and in the size of the catalogue. A report of FMF-LDP and a bit of DPLCF-SP have an
-    equal epsilon.
+    The paper claims that the ratio is at most 1. DPLCF-SP is a competing system, which flips bits.
+    A report of FMF-LDP and a bit of DPLCF-SP have an equal epsilon here. The pairs differ in the
+    number k of reports per round and in the number of items.
     """
     for k, population in ((100, _FULL_SET), (250, _FULL_SET), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
@@ -127,10 +126,10 @@ def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_report_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: claimed and exact ratio of a report's epsilon to that of a bit under
-    randomized response.
+    """Yields a pair of ratios of a report's epsilon to the epsilon of a bit under randomized
+    response: claimed (at most 1), and exact.
 
-    The claim is a ratio of at most 1. Each of the two has a stated epsilon of 1.
+    Report and bit each have a stated epsilon of 1.
     """
     report, bit = OneCoordinate(1.0, 1), BitFlip.symmetric(1.0)
     shown = report.log_prob([0, 1], [1.0]) - report.log_prob([0, 1], [-1.0])
@@ -138,14 +137,17 @@ def compare_report_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons: that claimed for one report, and that of one interaction.
+    """Yields a pair of epsilons: claimed for one report, and exact for one interaction.
 
-    The second epsilon is exact, for all reports of a round, because one interaction can change each
-    of them. In the worst pair of inputs, one interaction reverses the sign of the user's whole
-    gradient. There the server sends a malicious item matrix of one factor: six items have the entry
-    3e-4, and a seventh item has -5e-3. The user has the six items. If the user also has the seventh
-    item, the user vector changes its sign. Either way every entry of the gradient is so large that
-    it is clipped.
+    The second epsilon is for all reports of a round, because one interaction can change each of
+    them. The two inputs are histories of a user that differ in one interaction, which reverses the
+    sign of the user's whole gradient:
+
+    - A malicious server sends an item matrix of one factor: six items have the entry 3e-4, and a
+      seventh item has -5e-3.
+    - The user has the six items in both histories, and the seventh item in one of them. The seventh
+      item reverses the sign of the user vector.
+    - In both histories, every entry of the gradient is so large that it is clipped.
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
@@ -158,16 +160,16 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of accuracies of guessing a user's history from two candidates: claimed, and
-    computed.
+    """Yields two pairs of accuracies of guessing a user's history from two candidates: claimed
+    (0.5), and computed.
 
-    The claimed accuracy is 0.5 (no information). The guess uses the shuffled reports of a whole
-    training, of T rounds with k reports per user. The user's gradient is at one corner of its range
-    for the first history, and at the opposite corner for the second. The gradients of all other
-    users are at one of these two corners. The server can choose an item matrix for which this is
-    so. In each of the k T shuffles, the number of positive reports is a sum over users, with a
-    distribution that is normal up to the third decimal; one user moves its mean by (e^eps -
-    1)/(e^eps + 1). The pairs are for 1,000 and 50,000 users.
+    The pairs are for 1,000 and 50,000 users. The guess uses the shuffled reports of a training, of
+    T rounds with k reports per user. The server chooses an item matrix for which the two candidate
+    histories have gradients at opposite corners of their range, and each other user's gradient is
+    at one of these corners.
+
+    In each of the k T shuffles, the number of positive reports is a sum over users, which is normal
+    up to the third decimal. One user moves its mean by (e^eps - 1)/(e^eps + 1).
     """
     system = FmfLdp()
     for users in (1_000, 50_000):
@@ -178,10 +180,10 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_figure_5_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of Figure 5: that of all methods, and that of the row of DPLCF.
+    """Yields a pair of epsilons of Figure 5: of all methods as stated, and of the row of DPLCF.
 
-    The paper states that the figure compares all methods at epsilon 2.5. The numbers in the row of
-    DPLCF are those of DPLCF's own paper at epsilon 1.
+    The paper states that the figure compares all methods at epsilon 2.5. The row of DPLCF has the
+    numbers that DPLCF's own paper prints for epsilon 1.
     """
     first, second, third = Paper.load(__package__).find_table("Figure 5").rows["DPLCF"]
     yield FmfLdp().epsilon, DplcfSp().epsilon, {"first": first, "second": second, "third": third}

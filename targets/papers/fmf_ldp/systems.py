@@ -46,16 +46,16 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 
     ``epsilon``: epsilon of one report.
     ``reports``: number k of reports that each user sends per round.
-    ``colluding``: share of users who collude: they reveal their messages to the server, so that
-        the proxy, which shuffles all reports, does not hide the other users' reports among theirs.
-        The paper mentions no colluding users.
+    ``colluding``: share of users who reveal their messages to the server. The proxy, which shuffles
+        all reports, then does not hide the other users' reports among theirs. The paper mentions no
+        colluding users.
 
     The printed text cannot be followed in four places:
 
     - The projection to [-1, 1] is elementwise here, because otherwise the Bernoulli rate leaves [0,
       1].
-    - The server averages over the k reports of all N users, not over N (equation 9), because
-      otherwise the mean is k times the gradient.
+    - The server divides the sum of the reports by k N, for k reports of each of N users, not by N
+      (equation 9), because otherwise the mean is k times the gradient.
     - Equation 5 is an ascent direction, so that line 12 of Algorithm 2 becomes V + gamma (mean - 2
       lambda V), for the item matrix V and the learning rate gamma.
     - Line 14 returns the user vectors X, but they never leave the devices. They are not recorded as
@@ -131,10 +131,11 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return (pair,)
 
     def find_opposing_history_length(self) -> int:
-        """Returns the smallest number of interactions of each of two users at which their projected
-        gradients are opposite: +1 for one user, -1 for the other.
+        """Returns the smallest number of interactions at which two users' projected gradients are
+        opposite: +1 for one user, -1 for the other.
 
-        The item matrix is that of a malicious server (``make_malicious_items``).
+        Both users have this number of interactions. The item matrix is that of a malicious server
+        (``make_malicious_items``).
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
@@ -145,10 +146,10 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """Returns a malicious item matrix (n_items, F), for which two users attain epsilon.
 
         One user has the first m items and the other has the next m items, where m is ``length``, by
-        default ``find_opposing_history_length()``. The first m rows of the matrix have a number v
-        in every factor, the next m rows have -v, and the remaining rows are zero. In the first 2 m
-        rows, the projected gradients of the two users are then at opposite corners, +1 and -1. A
-        report of these users has exactly the epsilon of Theorem 3.
+        default ``find_opposing_history_length()``. The first m rows of the matrix have the same
+        number v in every entry, the next m rows have -v, and the remaining rows are zero. In the
+        first 2 m rows, the projected gradients of the two users are then +1 and -1. A report on
+        these rows attains the epsilon of Theorem 3.
 
         Raises InputError if m is below ``find_opposing_history_length()``, or if the catalogue has
         fewer than 2 m items.
@@ -174,9 +175,9 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the array "reports" of each message: k randomized gradient entries (Algorithm 1).
 
-        The user vector of every client is solved once, for any number of messages. A message draws
-        3 k words of its own random stream: k coordinates, k flips of the sign, and k roundings of
-        the entry to -1 or 1. Memory is the reports and one block of messages.
+        The user vector of every client is computed once, for any number of messages. A message
+        draws 3 k words of its own random stream: k coordinates, k flips of the sign, and k
+        roundings of the entry to -1 or 1. Memory is the reports and one block of messages.
         """
         profiles, users, streams = request.profiles, request.sender_rows, request.streams
         shape = profiles.n_items, self.factors
@@ -226,11 +227,11 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return np.asarray(confidence * (held - predicted) * vectors[users, factor])
 
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Returns the next item matrix, after a step along the mean of all reports of the round.
+        """Returns the next item matrix, after ``server_steps`` steps along the mean report.
 
-        The mean is taken over all k N reports of the N users, whereas equation 9 divides by N
-        alone. Line 12 of Algorithm 2 subtracts the mean. Here it is added, because equation 5 gives
-        the direction in which the loss falls.
+        Two differences from the paper: the sum of the reports is divided by k N, for N users and k
+        reports each, whereas equation 9 divides by N alone. The mean is added, whereas line 12 of
+        Algorithm 2 subtracts it, because equation 5 gives the direction in which the loss falls.
         """
         mean = uploads.components["reports"].sum_all() / len(uploads.users)
         return self.take_ascent_steps(items, mean)
@@ -243,11 +244,10 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return OneCoordinate(self.epsilon, n_items * self.factors)
 
     def count_shuffled_users(self, population: Population) -> int:
-        """Counts the users whose reports hide one another in the shuffled reports: all who do not
+        """Counts the users whose reports hide one another after shuffling: all users who do not
         collude.
 
-        The proxy shuffles the reports of all users, but colluding users reveal which reports are
-        theirs.
+        Colluding users reveal which of the shuffled reports are theirs.
         """
         return count_anonymity_set(population.n_users, self.colluding)
 
@@ -320,12 +320,12 @@ class MfNp(system.CentralSystem):
     """Implicit matrix factorization without privacy: central alternating least squares.
 
     MF-NP (section 4.4.4) minimizes the loss of equation 1 at a server that holds all interactions.
+    Devices upload nothing. The item vectors are published, and score items as in ``Fcf``.
 
-    In each pass, all user vectors and then all item vectors are set to their best values (equation
-    4, also with exchanged roles of users and items). The paper does not state how its benchmark was
-    trained; this is the training of Hu, Koren and Volinsky 2008, its reference for this loss.
-    Devices hold nothing and upload nothing. The item vectors are published, and score items as in
-    ``Fcf``.
+    In each pass, all user vectors and then all item vectors are set to their best values: equation
+    4, for items with the roles of users and items exchanged. The paper does not state how it
+    trained this benchmark; the training here is that of Hu, Koren and Volinsky 2008, the paper's
+    reference for the loss.
 
     ``factors``: number F of entries of a user's and of an item's vector.
     ``alpha``: additional confidence of an interaction, which has weight 1 + alpha in the loss.
@@ -378,7 +378,11 @@ class MfNp(system.CentralSystem):
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:
-        """Solves for the vectors of one side, users or items, given those of the other side."""
+        """Computes the best vectors of users given those of items, or of items given users.
+
+        ``vectors``: the given vectors, one per row.
+        ``touched``: interactions, with one row per returned vector and one column per given vector.
+        """
         return implicit_mf.compute_implicit_gradients(
             vectors, touched, alpha=self.alpha, regularization=self.regularization
         ).user_vectors
@@ -386,13 +390,10 @@ class MfNp(system.CentralSystem):
 
 @dataclass(frozen=True, kw_only=True)
 class Random(system.NoUploadSystem):
-    """Random ranking of all items, which any useful recommender must exceed.
+    """Random ranking of all items, which any useful recommender must exceed (section 4.4.4).
 
-    Random (section 4.4.4): every user ranks all items in a random order, which is fixed for this
-    user.
-
-    Nothing is sent and nothing depends on any interaction, so that epsilon is 0. HR@K among 99
-    sampled negatives is K/100.
+    Each user has one random order of the items. Nothing is sent and nothing depends on any
+    interaction, so that epsilon is 0. HR@K among 99 sampled negatives is K/100.
     """
 
     evaluation = UtilityTest(cutoffs=implicit_mf.RANKING_CUTOFFS)

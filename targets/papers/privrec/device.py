@@ -20,8 +20,9 @@ from fedrec_auditor.targets.transcript import Broadcast
 Weights = dict[str, Tensor]
 """Weights that devices train, all with a leading device axis.
 
-"user" (n, du) has the embeddings of the device's own attributes side by side; "item" (n, width, d)
-has those of its examples. "genre" (n, g, d) and the layers have the shapes of the broadcast.
+"user" (n, du) has the embeddings of the user's attributes side by side. "item" (n, width, d) has
+the embeddings of the items in the device's examples. "genre" (n, g, d) and the layers have the
+shapes of the broadcast after the device axis.
 """
 
 
@@ -31,10 +32,10 @@ def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
     ``weights``: weights of the devices; "item" has the embeddings of the items to score.
     ``flags``: whether an item has a genre, 1 or 0, shape (n, items, g), for g genres.
 
-    The network is that of equation 1. The weights of the first layer are split into those of user,
-    item and genre, so that the products for a user and for a genre are computed once per device.
-    The output layer sums products of numbers instead of multiplying matrices, so that a device's
-    result does not depend on the other devices.
+    The network is that of equation 1. The first layer is computed separately for user, item and
+    genres, so that its products for the user and for the genres are computed once per device. The
+    output layer sums products of numbers instead of multiplying matrices, so that a device's result
+    does not depend on the other devices.
     """
     first, user, rows = weights["mlp1.weight"], weights["user"], weights[ITEM]
     du, d = user.shape[1], rows.shape[2]
@@ -74,9 +75,9 @@ def compute_gradients(
 ) -> Weights:
     """Computes the gradient of every device's loss with respect to the device's own weights.
 
-    The arguments are those of ``compute_loss``. The result has tensors by name. Losses are summed
-    over devices, which does not mix their gradients, because each device has its own weights.
-    Weights that do not enter the loss are left out.
+    The arguments are those of ``compute_loss``. The result has tensors by name, without weights on
+    which the loss does not depend. Each device has its own weights, so that the sum of all losses
+    gives the gradient of each device's loss.
     """
     live = {name: value.requires_grad_() for name, value in weights.items()}
     loss = compute_loss(live, flags, labels, example_weights)
@@ -116,13 +117,14 @@ class Devices:
 
     ``examples``: examples of each device.
     ``streams``: one random stream per device.
-    ``weights``: initial weights by name, with a leading device axis; views of the broadcast, except
-        for "user" and "item", which have their own memory.
+    ``weights``: initial weights by name, with a leading device axis. Devices share the memory of
+        each array, except for "user" and "item".
     ``genre_flags``: flags of the examples' genres, shape (n, width, g).
     ``labels``: labels of the examples, 0 or 1, shape (n, width).
     ``batch_size``: number of examples of a minibatch.
 
-    The width is that of ``examples``, padded to a multiple of ``batch_size``.
+    In these shapes width is the largest number of examples of a device, padded to a multiple of
+    ``batch_size``.
     """
 
     examples: DeviceExamples
@@ -144,9 +146,10 @@ class Devices:
         device: str,
         dtype: torch.dtype = torch.float32,
     ) -> Devices:
-        """Creates the state of devices with the data ``interactions`` that received the model
-        ``broadcast``.
+        """Creates the state of devices before the training, from the model that they received.
 
+        ``broadcast``: the received model, as arrays by name.
+        ``interactions``: data of the devices' users.
         ``examples``: examples of each device.
         ``streams``: random streams of the devices.
         ``batch_size``: number of examples of a minibatch.
@@ -193,10 +196,12 @@ class Devices:
 
         ``local``: settings of the training, such as the number of epochs.
 
-        The result has tensors by name, with a leading device axis. The loss L' is the mean of
-        equation 2 over the minibatch plus mu/2 ||theta - theta0||^2 over all weights theta, with
-        initial weights theta0 and ``local.proximal_weight`` mu; equation 7 prints the norm without
-        the square. A device whose weights overflow during the training returns its initial weights.
+        The result has tensors by name, with a leading device axis. A device whose weights overflow
+        during the training returns its initial weights.
+
+        The loss L' is the mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2, for
+        all weights theta, the initial weights theta0, and mu = ``local.proximal_weight``. Equation
+        7 prints the norm without the square.
         """
         # The norm without the square has no gradient at theta0, where every device starts. Its
         # source (FedProx) has the square, and only with the square is the factor 1/2 sensible: the
@@ -253,10 +258,11 @@ def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weigh
     A random half of a device's examples (rounded down) is the support set, on which the device
     takes ``local.n_epochs`` steps of full gradients. The remaining examples are the query set. The
     meta-gradient is the gradient of the query loss after these steps with respect to the weights
-    before them (second order). Losses are means over examples. Gradients are computed in blocks of
-    ``batch_size`` examples; examples that pad a shorter device's blocks add exact zeros. A device
-    whose gradient overflows returns zeros. The result has tensors by name, with a leading device
-    axis.
+    before them (second order). Losses are means over examples.
+
+    The result has tensors by name, with a leading device axis. It is 0 for a device whose gradient
+    overflows. Gradients are computed in blocks of ``batch_size`` examples; padding adds exact
+    zeros.
     """
     size, width = devices.batch_size, devices.labels.shape[1]
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}
@@ -297,7 +303,7 @@ def score_all_items(
 
     ``devices``: the n devices, with their training examples.
     ``weights``: trained weights of the devices, by name.
-    ``broadcast``: the broadcast model. A device uses its rows for the items on which the device has
+    ``broadcast``: the broadcast model, whose embeddings are used for items on which a device has
         not trained.
     ``flags``: whether an item has a genre, 1 or 0, shape (n_items, g), for g genres.
 

@@ -259,8 +259,8 @@ class MetaLearnedSystem(system.NoiselessSystem):
         """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
         training.
 
-        They follow from the sizes of the layers, the drawn clients and their local epochs. Dense
-        layers are assumed to be ten times as fast as embeddings.
+        The cost follows from the sizes of the layers, the number of drawn clients and their local
+        epochs. Dense layers are assumed to be ten times as fast as embeddings.
         """
         shapes = self.network.get_shapes(interactions)
         senders = self.count_clients(interactions)
@@ -289,7 +289,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
     def training_settings(self) -> LocalTrainingSettings:
         """Settings of a device's local training, by default without the proximal term.
 
-        The proximal term is the distance of a device's model to the broadcast.
+        The proximal term penalizes the distance of a device's model to the broadcast.
         """
         from fedrec_auditor.targets.papers.privrec.device import LocalTrainingSettings
 
@@ -343,7 +343,8 @@ class MetaLearnedSystem(system.NoiselessSystem):
     def depends_on(self, scope: Scope) -> bool:
         """Whether messages depend on the data that ``scope`` protects.
 
-        Messages depend on which items are rated, and on attributes if the network reads features.
+        Messages depend on which items are rated, but not on a rating's value. They depend on
+        attributes if the network reads features.
         """
         attribute = scope.unit is Unit.ATTRIBUTE
         return not scope.protects_rating_value and (self.network.has_features or not attribute)
@@ -371,9 +372,9 @@ class MetaLearnedSystem(system.NoiselessSystem):
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages: changes of the model by the devices (ClientUpdate).
 
-        A message has one array for each array of the model, with the same name. Devices are trained
-        32 at a time, each with its own random stream. Memory holds the result, and the examples and
-        models of 32 devices at a time.
+        A message has one array for each array of the model, with the same name. Each device has its
+        own random stream. Devices are trained 32 at a time: memory holds the result, and the
+        examples and models of 32 devices.
         """
         profiles, users, compute = request.profiles, request.sender_rows, request.compute
         model, streams = self.network.check_broadcast(request.broadcast, profiles), request.streams

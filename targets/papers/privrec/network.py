@@ -39,8 +39,8 @@ class NetworkConfig:
 
     ``embedding_size``: dimension of an embedding.
     ``width``: number of outputs of the first hidden layer.
-    ``has_item_ids``: whether every item has its own embedding. Without genres as features, every
-        item has its own embedding in any case.
+    ``has_item_ids``: whether every item has its own embedding. Without genres as features, items
+        always have their own embeddings.
     ``has_features``: whether the network reads features of users and items.
     ``has_mean_genres``: whether an item's genres give one input, the mean of their embeddings,
         instead of one input each.
@@ -97,11 +97,12 @@ class NetworkConfig:
         return model
 
     def check_broadcast(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
-        """Checks the arrays of ``broadcast``; returns those that the network has, by name, in
+        """Checks a broadcast, and returns the network's arrays from it, by name, in the network's
         order.
 
-        The network is that for the data ``interactions``. Raises InputError if the broadcast lacks
-        an array, or if its shape is wrong.
+        ``interactions``: data that determine the shapes of the network's arrays.
+
+        Raises InputError if the broadcast lacks an array, or if an array has a wrong shape.
         """
         expected = self.get_shapes(interactions)
         got: dict[str, Any] = {k: np.shape(v) for k, v in (broadcast or {}).items()}
@@ -125,8 +126,8 @@ def make_genre_flags(interactions: Interactions) -> NDArray[np.float32]:
 BATCH_SIZE_MULTIPLE = 16
 """Number of which every minibatch size must be a multiple.
 
-If an array does not fill whole vectors, torch rounds the sigmoids of its last entries differently.
-These entries would depend on the number of devices."""
+torch computes sigmoids in vectors of several numbers. If an array does not fill whole vectors,
+torch rounds its last entries differently, and they would depend on the number of devices."""
 _DRAW, _ORDER = 0, 1  # keys of a device's random streams
 
 
@@ -173,7 +174,7 @@ class DeviceExamples:
         """Draws the random order of each device's examples in ``epoch``, shape (n, width).
 
         Entries of the result are column indices of ``item_ids``; padding is last. ``width`` is the
-        number of columns with padding, and may be larger than that of ``item_ids``. An order
+        number of columns with padding: at least the number of columns of ``item_ids``. An order
         depends only on the device's own stream and number of examples.
         """
         keys = streams.derive(_ORDER + epoch).draw_uniform(width)

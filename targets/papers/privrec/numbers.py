@@ -38,8 +38,10 @@ _ROUNDS, _MULTIPLIER = 1000, 1.0  # E1 and z of Tables 3 and 4
 
 
 def _compose_rounds(n_users: int, clients: int, rounds: int, multiplier: float) -> dp.DpEvent:
-    """Accounting event of ``rounds`` rounds of Gaussian noise, each on ``clients`` of ``n_users``
-    users, drawn without replacement. The noise is divided by the change from replacing one user.
+    """Returns the accounting event of ``rounds`` rounds of Gaussian noise, each on ``clients`` of
+    ``n_users`` users, drawn without replacement.
+
+    ``multiplier``: deviation of the noise divided by the sensitivity to replacing one user.
     """
     one = dp.SampledWithoutReplacementDpEvent(n_users, clients, dp.GaussianDpEvent(multiplier))
     return dp.SelfComposedDpEvent(one, rounds)
@@ -78,10 +80,10 @@ def compute_lower_epsilon(*, clients: int, n_users: int, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedEpsilon:
-    """One epsilon that the paper prints in Table 3 or 4, and the settings for which it is printed.
+    """One epsilon that the paper prints in Table 3 or 4, with its settings.
 
-    All epsilons are for 1000 rounds and noise multiplier 1. Properties compute the authors' epsilon
-    and two bounds for the same settings.
+    All epsilons are for 1000 rounds and noise multiplier 1. The properties are computed here for
+    the settings of the entry.
 
     ``table``: number of the table, 3 or 4.
     ``clients``: number of clients M per round.
@@ -97,11 +99,10 @@ class PrintedEpsilon:
     printed: float
 
     @property
-    def counted(self) -> float:
-        """The authors' epsilon for these settings, recomputed and truncated after four decimals.
+    def recomputed(self) -> float:
+        """Epsilon by the accounting that the authors seem to use (``compute_printed_epsilon``).
 
-        ``compute_printed_epsilon`` follows the accounting that the authors seem to use. The paper
-        truncates its numbers in the same way.
+        The number is truncated after four decimals, like the printed numbers.
         """
         epsilon = compute_printed_epsilon(
             clients=self.clients,
@@ -114,14 +115,12 @@ class PrintedEpsilon:
 
     @property
     def lower(self) -> float:
-        """Lower bound on the true epsilon for this object's settings, which two neighbouring data
-        sets attain.
-        """
+        """Lower bound on the true epsilon, attained by two neighbouring data sets."""
         return compute_lower_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
     def upper(self) -> float:
-        """Proved upper bound on the true epsilon of ``clients``, ``n_users`` and ``delta``."""
+        """Proved upper bound on the true epsilon."""
         return compute_upper_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 
@@ -147,10 +146,10 @@ def _make_round(system: DpPrivrec) -> PrivateAverage:
 
 
 def _list_moves(system: DpPrivrec) -> NDArray[np.float64]:
-    """Returns by how much replacing one client's change moves a round's two averages, (pairs, 2).
+    """Returns the movements of a round's two averages if one client is replaced, (pairs, 2).
 
     The averages are those of the clipped changes of the model, and of the bits that state whether a
-    change was clipped. A pair is a client's change and its replacement.
+    change was clipped. A pair is the change of a client and that of its replacement.
     """
     one = _make_round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
@@ -167,9 +166,10 @@ def _find_max_move() -> NDArray[np.float64]:
 
 
 def compare_average_sensitivity() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of sensitivities of the clients' average change: by Theorem 1, and computed.
+    """Yields a pair of sensitivities of the average change of the model: by Theorem 1, and
+    computed.
 
-    The average is that of the clipped changes of the model, and one client is replaced.
+    The average is over the clients' clipped changes. One client is replaced.
     """
     one = _make_round(DpPrivrec())
     yield 2 * one.clip / one.batch, float(_find_max_move()[0])
@@ -178,23 +178,22 @@ def compare_average_sensitivity() -> Iterator[ClaimedAndComputed]:
 def compare_share_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of sensitivities of the share of unclipped changes: printed, and computed.
 
-    The share is that of the clients of a round whose change of the model is not clipped. One client
-    is replaced.
+    This is the share of a round's clients whose change of the model is not clipped. One client is
+    replaced.
     """
     yield 2 / _make_round(DpPrivrec()).batch, float(_find_max_move()[1])
 
 
 def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs, expected and computed: a clipping bit b, and the rounds until the clipping
-    bound S is 0.
+    """Yields two pairs, expected and computed: a clipping bit b, and the number of rounds until the
+    clipping bound S is 0.
 
-    A client's bit b states whether its change of the model has a norm of at most S (b = 1), but
-    lines 22 and 23 of Algorithm 2 compute b after the clipping.
+    A client's bit b should be 1 if the norm of its change of the model is at most S, else 0. Lines
+    22 and 23 of Algorithm 2 compute b after the clipping, so that b is always 1.
 
-    First pair: the bit b for a change of norm 2 S. Expected is 0.
-
-    Second pair: the number of rounds until S reaches 0 by lines 8 to 11 without noise. Expected is
-    infinity.
+    - First pair: the bit b for a change of norm 2 S. The expected bit is 0.
+    - Second pair: the number of rounds until S reaches 0 by lines 8 to 11, without noise. The
+      expected number is infinity.
     """
     system = DpPrivrec()
     one = _make_round(system)
@@ -232,9 +231,9 @@ def compare_epsilons_by_sampling() -> Iterator[ClaimedAndComputed]:
     """Yields one pair of epsilons per data set: with Poisson sampling, and with a fixed number of
     clients per round.
 
-    The paper assumes Poisson sampling, but draws a fixed number of clients. The first epsilon is a
-    lower bound also for a fixed number, because two neighbouring data sets attain it. The second
-    epsilon is a proved upper bound for a fixed number.
+    The paper assumes Poisson sampling, but draws a fixed number of clients. The true epsilon lies
+    between the two numbers: with a fixed number of clients, two neighbouring data sets attain the
+    first, and the second is a proved upper bound.
     """
     for n, m in _DATA_SIZES:
         of = {"clients": m, "n_users": n}
@@ -254,21 +253,20 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_authors_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair per entry of Tables 3 and 4: the printed epsilon, and the authors' accounting.
+    """Yields a pair of epsilons per entry of Tables 3 and 4: printed, and by the authors'
+    accounting.
 
-    The second number is the epsilon by the accounting that the authors are found to use
-    (``compute_printed_epsilon``).
+    ``compute_printed_epsilon`` follows the accounting that the authors seem to use.
     """
     for cell in printed_epsilons():
-        yield cell.printed, cell.counted, asdict(cell)
+        yield cell.printed, cell.recomputed, asdict(cell)
 
 
 def compare_true_upload_probability() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the stated and the computed probability that the server sees a client's true
-    upload.
+    """Yields a pair of probabilities that the server sees a client's upload without noise: stated
+    (1), and computed.
 
-    The stated probability is 1. The upload is a client's clipped change, to which DP-PrivRec's
-    devices add no noise.
+    The upload is a client's clipped change. In DP-PrivRec only the server adds noise.
     """
     before = DpPrivrec().get_mechanism(_SERVER, _MOVIELENS)
     assert before is not None
@@ -291,8 +289,8 @@ def compare_joint_sensitivity() -> Iterator[ClaimedAndComputed]:
 def compare_noise_to_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of ratios of the noise's deviation to the sensitivity: claimed, and computed.
 
-    The setting is z = 2. The paper states that z is the variance of the noise, which would make the
-    ratio sqrt(z).
+    Both are for z = 2. The paper calls z the variance of the noise; the ratio would then be
+    sqrt(z).
     """
     system = DpPrivrec(multiplier=2.0)
     one = _make_round(system)
@@ -301,10 +299,11 @@ def compare_noise_to_sensitivity() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_multipliers_by_clip() -> Iterator[ClaimedAndComputed]:
-    """Yields the joint noise multipliers of a round's two averages at clipping bounds 40 and 5.
+    """Yields a pair of joint noise multipliers of a round's two averages: at clipping bounds 40 and
+    5.
 
-    The averages are those of the clients' changes of the model, and of the bits that state whether
-    a change was clipped. The paper claims that the multipliers are equal.
+    The paper claims that they are equal. The averages are those of the clients' changes of the
+    model, and of the bits that state whether a change was clipped.
     """
 
     def multiplier(clip: float) -> float:
@@ -316,10 +315,10 @@ def compare_multipliers_by_clip() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_epsilons_by_rounds() -> Iterator[ClaimedAndComputed]:
-    """Yields one pair of epsilons per data set: of the rounds that the paper's proof counts, and of
-    the 1000 rounds that Algorithm 2 runs.
+    """Yields one pair of epsilons per data set: for the N/M rounds that the paper's proof counts,
+    and for the 1000 rounds that Algorithm 2 runs.
 
-    The proof counts N/M rounds, for N users and M clients per round. The first epsilon is a proved
+    N is the number of users, and M the number of clients per round. The first epsilon is a proved
     upper bound, the second a lower bound.
     """
     for n, m in _DATA_SIZES:
@@ -329,17 +328,16 @@ def compare_epsilons_by_rounds() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_undrawn_share_and_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields three pairs on what the drawing of clients hides: one of shares, and two of epsilons.
+    """Yields three pairs of numbers on the privacy of users who are not drawn: claimed, and
+    computed.
 
-    The paper claims that nothing can be inferred about a user who is not drawn in a round. Each
-    pair begins with the number that matches this claim.
+    The paper claims that nothing can be inferred about a user who is not drawn in a round. The
+    first number of each pair matches this claim.
 
-    First pair: the share of users who are not drawn in one round (claimed), and the share of users
-    who are not drawn in a whole training (computed).
-
-    Second and third pair: the proved epsilon of a training against an adversary who is not a client
-    (claimed), and against colluding clients (computed): 1 client in the second pair, 94 in the
-    third. Colluding clients know that they were not drawn themselves.
+    - First pair: the share of users who are not drawn in one round, and in a whole training.
+    - Second pair: the proved epsilon of a training against an adversary who is not a client, and
+      against one client. The client knows in which rounds it is drawn itself.
+    - Third pair: as the second pair, with 94 colluding clients in place of one client.
     """
     (n, m), system = _DATA_SIZES[0], DpPrivrec()
     rounds = system.rounds
@@ -370,11 +368,12 @@ def compare_pure_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of accuracies of a guess of one bit of a user: claimed, and largest
+    """Yields two pairs of accuracies of a guess of one bit of a user: claimed (0.5), and largest
     possible.
 
-    The claimed accuracy is 0.5. The largest possible accuracy follows in the first pair from the
-    largest epsilon that the paper prints, and in the second from the proved upper bound.
+    The largest possible accuracy follows from an epsilon. In the first pair this is the largest
+    epsilon that the paper prints, in the second the proved upper bound for the settings of that
+    entry.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
     for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
@@ -383,11 +382,10 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_attribute_leak_probability() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the stated and the computed probability that an upload reveals a user
-    attribute.
+    """Yields a pair of probabilities that an upload reveals a user attribute: stated (1), and
+    computed.
 
-    The stated probability is 1. The upload is that of a PrivRec device, whose network reads the
-    user's attributes.
+    The upload is that of a PrivRec device, whose network reads the user's attributes.
     """
     before = Privrec().get_mechanism(_ATTRIBUTE, _MOVIELENS)
     assert before is not None

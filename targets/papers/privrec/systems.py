@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _FeatureSystem(MetaLearnedSystem):
-    """Base class of meta-learned systems whose network reads features of users and items."""
+    """Base class of meta-learned systems whose network reads features of users and items.
+
+    ``item_ids``: whether every item has its own embedding.
+    ``averaged_genres``: whether the network reads the mean of the embeddings of an item's genres.
+    """
 
     item_ids: Annotated[bool, "gives every item its own embedding"] = False
     averaged_genres: GenreAveraging = False
@@ -66,8 +70,8 @@ class Privrec(_FeatureSystem):
 
     In the paper (section 2.1) the network reads only features, so that no item indices are sent.
     But genres alone rank items far worse than Table 1 states: HR@20 on MovieLens-100K is 0.085.
-    With ``item_ids`` it is 0.194, and a message reveals more. If the data have no genres, the
-    item's index is its only feature, and always has an embedding.
+    With ``item_ids`` HR@20 is 0.194, and a message reveals more. If the data have no genres, every
+    item has its own embedding in any case.
     """
 
     proximal: Annotated[NonNegative, "mu, weight of the distance to the broadcast"] = 0.01
@@ -94,11 +98,13 @@ class DpPrivrec(Privrec):
     DP-PrivRec (Algorithm 2) offers user-level privacy against adversaries who see the model, not
     against the server.
 
-    Each device scales its change to a norm of at most S (one norm over all arrays, equation 8) and
-    adds a bit b, which states whether the change fits S without scaling. The server adds normal
-    noise to the average change, sigma = (2 S z / M) / sqrt(1 - h), and to the share of b = 1, sigma
-    = (2 z / M) / sqrt(h), for M clients per round. Then the server moves S by -alpha4 (noisy share
-    - gamma), and broadcasts S with the model.
+    A round of M clients has three steps:
+
+    - Each device scales its change to a norm of at most S (one norm over all arrays, equation 8).
+      It also sends a bit b: 1 if the change has this norm without scaling, else 0.
+    - The server adds normal noise to the average change, of deviation (2 S z / M) / sqrt(1 - h),
+      and to the share of bits 1, of deviation (2 z / M) / sqrt(h).
+    - The server moves S by -alpha4 (noisy share - gamma), and broadcasts S with the model.
 
     ``rounds``: number of rounds, E1 in the paper.
     ``server_rate``: alpha3, learning rate of the server; chosen here.
@@ -124,12 +130,12 @@ class DpPrivrec(Privrec):
     ``as_published=False`` repairs both: b is computed before clipping, alpha3 multiplies the noise
     too, and S stays at 0 or above.
 
-    z = 1 is that of the paper's tables of epsilon (section 4.4). It destroys the training: the
-    noise is 4.87 on every weight, which begins at 0.06 to 0.35. For every S the noise is longer
-    than the average change can be, by a factor of 2 z sqrt(weights/(1-h))/M, which is 37.7 on
-    MovieLens 100K. Devices whose training overflows with such weights return no change. Figures 3
-    and 4, "within 10%" of PrivRec, are for a z that section 4.3 does not print. They are possible
-    at z = 0.003, where epsilon is a million (../README.md).
+    The paper's tables of epsilon are for z = 1 (section 4.4). This z destroys the training: the
+    noise on every weight has deviation 4.87, and weights begin at 0.06 to 0.35. For every S the
+    noise is longer than the average change can be, by a factor of 2 z sqrt(weights/(1-h))/M, which
+    is 37.7 on MovieLens 100K. Devices whose training overflows return no change. Figures 3 and 4,
+    "within 10%" of PrivRec, are for a z that section 4.3 does not print. They are possible at z =
+    0.003, where epsilon is a million (../README.md).
     """
 
     rounds: int = 1000
@@ -200,8 +206,8 @@ class DpPrivrec(Privrec):
         averages.
 
         The averages are those of the clipped changes, and of the bits that state whether a change
-        fits the clipping bound. One coordinate of the changes represents all, because the noise has
-        an equal scale in every direction.
+        fits the clipping bound. Changes have one coordinate here, which suffices because the noise
+        is equal in all directions.
         """
         return PrivateAverage(
             multiplier=self.multiplier,
@@ -214,19 +220,20 @@ class DpPrivrec(Privrec):
         )
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism of the noisy averages of all rounds in the horizon of ``scope``.
+        """Returns the mechanism of all rounds in the horizon of ``scope``, from the protected data
+        to the adversary's view.
 
-        This is for other clients (peers) as adversaries, who see only these averages. For
-        adversaries who see uploads, such as the server, the result is that of ``Privrec``.
+        - The adversary is another client (a peer), who sees only the noisy averages: the mechanism
+          of one round, repeated. If only M of N clients are drawn, this is the mechanism of a
+          worst-case training: all other clients' changes lie at one end of the clipping ball, and
+          the replaced client moves from that end to the opposite end. The output of a round is then
+          distributed as N(1, z^2) with probability M/N, and otherwise as N(0, z^2), where z is
+          ``compute_joint_noise_multiplier`` (``losses.pairs.FixedSizeSamplePair``).
+        - The adversary sees uploads, such as the server: the result of ``Privrec``.
+        - The adversary sees only the published model: None.
 
-        If M of N clients are drawn, the mechanism is that of a worst-case training: all other
-        clients' changes lie at one end of the clipping ball, and the replaced client moves from
-        that end to the opposite end. The output of a round is then distributed as N(1, z^2) with
-        probability M/N, and otherwise as N(0, z^2), where z is ``compute_joint_noise_multiplier``
-        (``losses.pairs.FixedSizeSamplePair``).
-
-        None for the published model as the only view, and for other units than a user. None also
-        for an added or removed user, who moves the averages by less than a replaced user.
+        For a peer the result is also None if the unit is not a user, or if a user is added or
+        removed, which moves the averages by less than a replacement.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return super().get_mechanism(scope, population)
@@ -243,7 +250,7 @@ class DpPrivrec(Privrec):
         """Returns the accounting event of the server's Gaussian noise in all rounds of ``scope``.
 
         In each round M of N clients are drawn without replacement. The event of a round depends on
-        how the neighbouring inputs differ:
+        the change between the neighbouring inputs:
 
         - A user is replaced: the Gaussian mechanism on the drawn clients, because drawing them
           amplifies privacy.
@@ -251,10 +258,10 @@ class DpPrivrec(Privrec):
           noise multiplier for a replaced user (proved in ``losses.pairs.FixedSizeSamplePair``).
         - Otherwise: the Gaussian mechanism without sampling, whose epsilon is an upper bound.
 
-        The adversary must not know which clients are drawn. Another client knows whether it is
-        itself drawn, so that in each round M, or M - 1, clients are drawn from the N - 1 other
-        clients. The result is ``NonPrivateDpEvent`` against an adversary who sees messages without
-        the server's noise.
+        The adversary must not know which clients are drawn. Another client (a peer) knows whether
+        it is drawn itself, so that M or M - 1 clients are drawn from the N - 1 other clients; the
+        event has M. The result is ``NonPrivateDpEvent`` against an adversary who sees messages
+        without the server's noise.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()
@@ -270,8 +277,8 @@ class DpPrivrec(Privrec):
         """Returns the noise multiplier of a round's two averages together.
 
         The multiplier is the deviation of the noise divided by the sensitivity. The averages are
-        those of the clients' changes of the model, and of the bits that state whether a change was
-        clipped.
+        those of the clients' changes of the model, and of the bits that state whether a change fits
+        the clipping bound.
         """
         return 1.0 / self.make_round_mechanism(population).mu
 
@@ -286,9 +293,10 @@ class DpPrivrec(Privrec):
         )
 
     def compute_gaussian_epsilon(self, population: Population, delta: float) -> float:
-        """Returns the epsilon of one Gaussian mechanism of noise multiplier z.
+        """Returns the epsilon of one Gaussian mechanism with noise multiplier z, from which the
+        paper's proof starts.
 
-        The paper's proof starts from this mechanism. ``population`` is not used.
+        ``population`` is not used.
         """
         return float(dp.get_epsilon_gaussian(self.multiplier, delta)) + 1e-9
 
@@ -297,11 +305,10 @@ class DpPrivrec(Privrec):
 class PrivrecCen(system.CentralSystem, Privrec):
     """PrivRec-CEN: PrivRec's training on data that the server has collected.
 
-    PrivRec-CEN (section 4.1) runs Algorithm 1 with each user as a task, all within the server.
+    PrivRec-CEN (section 4.1) runs Algorithm 1 within a trusted server, with each user as a task.
 
-    The server is trusted, and has all users' data without protection; only the final model leaves
-    the server. A run therefore records a published model and no messages, and the audit examines
-    this model. The model is that of PrivRec for the same seed.
+    Only the final model leaves the server. A run therefore records a published model and no
+    messages, and the audit examines this model. The model is that of PrivRec for an equal seed.
     """
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
@@ -311,16 +318,14 @@ class PrivrecCen(system.CentralSystem, Privrec):
 
 @dataclass(frozen=True, kw_only=True)
 class FcfMeta(Fcf):
-    """FCF as PrivRec's baseline: federated collaborative filtering, whose utility is that on new
-    devices.
+    """FCF (federated collaborative filtering), a baseline of PrivRec, measured on new devices.
 
-    The system is not meta-learned; it is called "meta" because it is measured as the meta-learned
-    systems of the paper are. FCF (section 4.1) differs from the system ``fcf`` only in this
-    measurement.
+    The system is ``fcf`` with another measurement of utility, that of the paper's meta-learned
+    systems (section 4.1); it is not meta-learned itself. A new device, which took no part in the
+    training, fits its user vector to half of its data (equation 4 of the FMF-LDP paper).
 
-    A new device, which took no part in the training, fits its user vector to half of its data
-    (equation 4 of the FMF-LDP paper). The settings are those of the FMF-LDP paper, because
-    PrivRec's paper prints none for FCF. In Table 1 FCF is below all other systems.
+    The settings are those of the FMF-LDP paper, because the PrivRec paper prints none for FCF. In
+    Table 1 FCF is below all other systems.
     """
 
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
@@ -330,12 +335,10 @@ class FcfMeta(Fcf):
 class FoflSelf(MetaLearnedSystem):
     """FOFL-SELF: first-order federated meta-learning of item embeddings, without side features.
 
-    The system uses REPTILE (equation 6) as PrivRec does, but without features of users and items
-    and without the proximal term.
-
-    Items are thus distinguished only by their own embeddings, and users by nothing until their
-    devices train. Source: section 4.1; the original paper (Jalalirad et al. 2019) is not followed
-    further.
+    The system is PrivRec (REPTILE, equation 6) without features of users and items, and without the
+    proximal term. The network reads only item embeddings, so that all users have equal models until
+    their devices train. Source: section 4.1; the original paper (Jalalirad et al. 2019) is not
+    followed further.
     """
 
     @property
@@ -349,13 +352,13 @@ class FoflSelf(MetaLearnedSystem):
 class NnSelf(_FeatureSystem):
     """NN-SELF: second-order federated meta-learning, with separate support and query sets.
 
-    The system uses MAML (equations 3 to 5): a device takes steps on a support set, and returns
-    minus the gradient of a query set's loss after the steps with respect to the weights before
-    them. The gradient includes second derivatives.
+    The system uses MAML (equations 3 to 5). A device takes steps on a support set, and computes the
+    gradient of a query set's loss after these steps with respect to the weights before them, with
+    second derivatives. It sends minus this gradient. The server adds alpha2 times the sum over
+    devices to the model (equation 5).
 
-    The server adds alpha2 times the sum over devices to the model (equation 5). A new device takes
-    its steps on all of its data (section 4.1: its training set is the support set). The network and
-    its features are those of PrivRec.
+    A new device takes its steps on all of its data (section 4.1: its training set is the support
+    set). The network and its features are those of PrivRec.
 
     ``server_rate``: alpha2, learning rate of the server for the sum over devices.
     ``local_epochs``: number of steps of full gradients on the support set. Equation 4 has one step

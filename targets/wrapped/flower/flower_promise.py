@@ -144,7 +144,7 @@ class FlowerPromise:
     statement: the promise in words
     source: the mod or strategy with its settings
     note: explanation that the audit prints with the claim
-    sensitivities: L2 sensitivity of each quantity that a round publishes, divided by the standard
+    gaussian_mus: L2 sensitivity of each quantity that a round publishes, divided by the standard
         deviation of its Gaussian noise; the accountant computes epsilon from them. Empty if the
         settings of the mod or strategy allow no proof
     randomizer: randomizer of a single message; None unless the client itself adds the noise

@@ -152,7 +152,7 @@ class FlowerSystem(WrappedSystem):
         that clients send only the arrays that the mods and the strategy make. The others are the
         conditions of the proof of each promise.
         """
-        proved = [each for each in self.promises if each.sensitivities and not each.proof_gap]
+        proved = [each for each in self.promises if each.gaussian_mus and not each.proof_gap]
         conditions = (each for promise in proved for each in promise.assumptions)
         return tuple(dict.fromkeys([_MADE, *conditions])) if proved else ()
 

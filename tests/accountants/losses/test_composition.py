@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.losses import composition
 from fedrec_auditor.accountants.losses.composition import (
     PairCounts,
-    bound_delta_curve,
+    compute_lower_curve,
     compute_lower_epsilon,
     compute_upper_epsilon,
     convolve_distributions,
@@ -178,7 +178,7 @@ def test_the_grid_dominates_and_keeps_mass_and_moment(
 )
 def test_the_lower_curve_agrees_with_bounds_at_every_delta(uses: PairCounts) -> None:
     """The curve is below the proof at the same delta, and within 2% of the bound for that delta."""
-    curve = bound_delta_curve(uses)
+    curve = compute_lower_curve(uses)
     for delta in (1e-7, 1e-4, 1e-2, 0.2):
         above, below = compute_upper_epsilon(uses, delta), compute_lower_epsilon(uses, delta)
         if math.isfinite(above):

@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.theorems.neighbours import (
-    bound_shuffle_epsilon,
+    compute_lower_shuffle_epsilon,
     compute_attained_epsilon,
     list_attainment_assumptions,
 )
@@ -102,8 +102,8 @@ def test_shuffled_laplace_reports_reveal_their_sign() -> None:
     flipped = math.exp(-1.0) / 2.0
     own = math.log((1.0 - flipped) / flipped)
     assert own < 2.0
-    assert bound_shuffle_epsilon(flipped, flipped, 500, 3, 0.0) == pytest.approx(3 * own)
-    assert bound_shuffle_epsilon(flipped, flipped, 500, 3, 1e-6) == pytest.approx(
+    assert compute_lower_shuffle_epsilon(flipped, flipped, 500, 3, 0.0) == pytest.approx(3 * own)
+    assert compute_lower_shuffle_epsilon(flipped, flipped, 500, 3, 1e-6) == pytest.approx(
         compute_attained_epsilon(SelfComposedDpEvent(ShuffledDpEvent(own, 500), 3), 1e-6), rel=1e-9
     )
 

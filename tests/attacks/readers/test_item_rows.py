@@ -17,7 +17,7 @@ from fedrec_auditor.attacks.parts.uploads import read_item_messages
 from fedrec_auditor.attacks.readers import noisy_rows
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO
 from fedrec_auditor.attacks.readers.item_rows import ItemRowsReader
-from fedrec_auditor.attacks.readers.noisy_rows import StepMixture, fit_log_ratios
+from fedrec_auditor.attacks.readers.noisy_rows import PositionMixture, fit_log_ratios
 from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Payload, SparseRows
@@ -360,7 +360,7 @@ def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, nega
         is_common_part_dominant=True,
         is_sign_known=False,
     )
-    first = StepMixture(
+    first = PositionMixture(
         step_sign=1.0,
         direction_flip_threshold=np.inf,
         mean_step=5.0,

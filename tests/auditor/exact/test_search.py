@@ -157,7 +157,7 @@ WRONG_WORST_CASES: dict[str, Callable[[BitFlip], WorstCase]] = {
         BitFlip.worst_case(flip), outputs=np.array([1]), exhaustive=False
     ),
     "boastful": lambda flip: replace(
-        BitFlip.worst_case(flip), n_copies=10, copy_mechanism=BitFlip(flip.p, flip.q)
+        BitFlip.worst_case(flip), n_copies=10, inner_mechanism=BitFlip(flip.p, flip.q)
     ),
     "failing": lambda flip: [][0],
     "twice": lambda flip: replace(BitFlip.worst_case(flip), outputs=np.array([0, 1, 0, 1])),

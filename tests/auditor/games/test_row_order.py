@@ -312,4 +312,4 @@ def test_histories_that_a_target_refuses_are_identified(target: Any, reason: str
     held[3] = True
     with pytest.raises(RefusedHistoriesError, match=reason) as refused:
         client(held, None, np.random.default_rng(1))
-    np.testing.assert_array_equal(refused.value.takes, [True, True, True, False, True])
+    np.testing.assert_array_equal(refused.value.is_accepted, [True, True, True, False, True])

@@ -169,7 +169,7 @@ def test_rating_errors_are_compared_with_means_per_user(noise: float) -> None:
     predicted = baselines.predict_ratings(split.training_data, split.users, split.items)
     ours = np.square(split.ratings - scores[split.users, split.items])
     theirs = np.square(split.ratings - predicted)
-    assert result.baseline.name == baselines.MEANS
+    assert result.baseline.name == baselines.USER_ITEM_MEANS
     assert result.baseline.value == pytest.approx(theirs.mean())
     assert theirs.mean() < 0.7 * result.random
     sums: dict[int, float] = {}

@@ -146,7 +146,7 @@ def test_the_stated_draws_refute_half_of_the_true_epsilon(
 ) -> None:
     """Twice the number of draws refutes mostly, a fifth of it rarely."""
     power = RefutationDraws.count(claimed, delta=0.0, confidence=0.95, estimator=estimator)
-    needed = power.randomized_response_draws if world is _response else power.gaussian_noise_draws
+    needed = power.n_draws_randomized_response if world is _response else power.n_draws_gaussian
     assert needed is not None
 
     fewest, runs = (20, 100) if isinstance(estimator, OneRun) else (10, 20)
@@ -165,9 +165,9 @@ def test_small_and_large_claims_need_more_draws() -> None:
     small, middle, large = (
         RefutationDraws.count(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
     )
-    draws = [each.randomized_response_draws for each in (small, middle, large)]
+    draws = [each.n_draws_randomized_response for each in (small, middle, large)]
     assert draws[0] > draws[1] < draws[2]
-    assert small.gaussian_noise_draws > middle.gaussian_noise_draws < large.gaussian_noise_draws
+    assert small.n_draws_gaussian > middle.n_draws_gaussian < large.n_draws_gaussian
     assert RefutationDraws.count(30.0, delta=0.0, confidence=0.95) == RefutationDraws(None, None)
 
 

@@ -120,7 +120,7 @@ TRAINING = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
 @pytest.mark.parametrize(("times", "enough"), [(1.0, False), (1.5, False), (2.0, True)])
 def test_power_is_in_draws_per_world(times: float, enough: bool) -> None:
-    needed = RefutationDraws.count(2.0, delta=0.0, confidence=0.95).gaussian_noise_draws
+    needed = RefutationDraws.count(2.0, delta=0.0, confidence=0.95).n_draws_gaussian
     shown = Bound(
         epsilon=0.5,
         side=Side.LOWER,

@@ -277,11 +277,11 @@ def test_unwritable_directories_are_refused_early(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for bad in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(InputError, match="can be written"):
-            store.check_writable(bad)
+            store.prepare_directory(bad)
     (tmp_path / "out" / "report.json").mkdir(parents=True)
     with pytest.raises(InputError, match="got a directory"):
-        store.check_writable(tmp_path / "out")
-    store.check_writable(tmp_path / "new" / "deep")
+        store.prepare_directory(tmp_path / "out")
+    store.prepare_directory(tmp_path / "new" / "deep")
     assert not list((tmp_path / "new" / "deep").iterdir())
 
 

@@ -50,7 +50,7 @@ def test_compositions_charge_every_use() -> None:
     assert event == SelfComposedDpEvent(SelfComposedDpEvent(one.event(), 3), 5)
     worst_case = Repeated(Product(one, 3), 5).worst_case()
     assert worst_case.n_copies == 15
-    assert worst_case.copy_mechanism is one
+    assert worst_case.inner_mechanism is one
 
 
 LAPLACE = Laplace(scale=0.5, low=-0.5, high=0.5)

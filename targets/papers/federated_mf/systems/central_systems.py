@@ -40,10 +40,8 @@ class DpSgdMf(NoisyMf):
     """Central matrix factorization by DP-SGD: gradients are clipped, not embeddings.
 
     One trusted party trains user and item embeddings by DP-SGD (Abadi et al. 2016), and publishes
-    them.
-
-    This is the gradient clipping of Figure 4 (section 4.3), with at most theta = 10 ratings per
-    user if the unit is the user.
+    them. The system is "gradient clipping" in Figure 4 (section 4.3). If the unit is the user, at
+    most theta = 10 ratings per user are used.
 
     ``parties``: number of parties, always 1: the party holds all data.
     ``split``: rule that divides items among parties; not used with a single party.
@@ -76,26 +74,26 @@ class DpSgdMf(NoisyMf):
 class DpSgld(NoisyMf):
     """Central matrix factorization by noisy stochastic gradient Langevin dynamics.
 
-    The baseline DP-SGLD (Liu, Wang, Smola, RecSys 2015) computes its noise from ``epsilon`` by
-    advanced composition.
+    The baseline DP-SGLD (Liu, Wang, Smola, RecSys 2015) computes its noise from the claimed epsilon
+    by advanced composition. The noise of a step is the larger of this noise and the noise of
+    Langevin dynamics.
 
-    The steps are those of Langevin dynamics. Their noise is the larger of the Langevin noise and
-    the noise for privacy. The federated-MF paper states that DP-SGLD bounds the errors of
-    predictions, and that advanced composition needs more noise than the moments accountant; it
-    prints no formula. The formula assumed here follows Wang, Fienberg and Smola 2015, Algorithm 2:
-    with K steps on batches of n' of n rows and Lipschitz constant L, the noise on the sum of a
-    batch has variance
+    The federated-MF paper prints no formula for the noise. It states that DP-SGLD bounds the errors
+    of predictions, and that advanced composition needs more noise than the moments accountant. The
+    formula assumed here is Wang, Fienberg and Smola 2015, Algorithm 2: the noise on the gradient
+    sum of a batch has variance
 
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2,
 
-    for the delta of the claim.
+    for K steps on batches of n' of n rows, Lipschitz constant L, and the delta of the claim.
 
-    L is the sensitivity with errors clipped to [-R, R] and embeddings of norm^2 <= R, for the
-    largest rating R. L is as large as with embedding clipping, although the entries of embeddings
-    may have any sign here. If the unit is the user, L is the sensitivity to ``trim`` ratings, the
-    most that are kept of a user. The prior is flat within the balls of norm^2 <= R. The noise is
-    about 30 times that of the moments accountant. Even without amplification by sampling, the
-    proved epsilon is only little more than the claim.
+    L is the sensitivity to a rating, or to ``trim`` ratings if the unit is the user. Errors are
+    clipped to [-R, R], and embeddings to norm^2 <= R, for the largest rating R. This L is as large
+    as with the clipping of equation 6, although entries may have any sign here. The prior is flat
+    within the balls of norm^2 <= R.
+
+    The noise is about 30 times that of the moments accountant. Even without amplification by
+    sampling, the proved epsilon is little more than the claim.
 
     ``parties``: number of parties, always 1: the party holds all data.
     ``split``: rule that divides items among parties; not used with a single party.
@@ -117,11 +115,9 @@ class DpSgld(NoisyMf):
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients with clipped errors, by advanced composition.
 
-        The noise has variance 128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2, for
-        K steps that sample n' of n rows, and the Lipschitz constant L (Wang, Fienberg and Smola
-        2015, Algorithm 2).
+        The variance of the noise is the formula in the class's docstring.
 
-        ``n_users``: number n of the party's users.
+        ``n_users``: number n of the party's users (rows).
         ``with_users``: whether L covers gradients with respect to user embeddings, besides those
             with respect to item embeddings.
         """
@@ -145,8 +141,7 @@ class DpSgld(NoisyMf):
 class ObjPertb(System):
     """Central matrix factorization with a perturbed objective, which publishes item embeddings.
 
-    ObjPertb (Hua, Xia, Zhong, IJCAI 2015) hides the value of one rating with epsilon in the
-    published item embeddings.
+    ObjPertb (Hua, Xia, Zhong, IJCAI 2015) protects the value of one rating.
 
     The curator factorizes the ratings by alternating least squares, and keeps the user embeddings
     u, clipped to |u| <= 1. For every item it publishes the embedding v that minimizes the perturbed
@@ -161,11 +156,11 @@ class ObjPertb(System):
     it. The variant with a trusted curator and the settings here are assumed.
 
     This density suffices only if user embeddings are fixed. But they are computed from the same
-    ratings without noise, so that the method as published has no proof. In a repaired version
-    (``as_published`` is false) user embeddings are random and public. Then b is a linear function
-    of v, whose slope does not depend on the ratings' values, and epsilon holds exactly for the
-    value of a rating that is present in both neighbouring inputs. No epsilon holds for the presence
-    of a rating, because it changes the gradient by 2u(x - u.v), which grows with v.
+    ratings without noise, so that the method as published has no proof. In the repaired version
+    (``as_published`` is false) user embeddings are random and public, and epsilon is exact for the
+    value of a rating that is present in both neighbouring inputs: b is then a linear function of v,
+    whose slope does not depend on the ratings' values. No epsilon holds for the presence of a
+    rating, because it changes the gradient by 2u(x - u.v), which grows with v.
 
     ``factors``: number p of entries of an embedding.
     ``bound``: R, upper bound of all ratings: the largest possible rating.
@@ -270,7 +265,8 @@ class ObjPertb(System):
     ) -> tuple[Floats, NDArray[np.float32]]:
         """Returns user embeddings and perturbed item embeddings of several curators.
 
-        Each curator has its own block of columns of ``ratings`` and its own random stream.
+        ``ratings``: users by items; each curator has its own block of equally many columns.
+        ``streams``: one random stream per curator.
         """
         m, p = ratings.shape[1], self.factors
         ridge = self.regularization * np.eye(p)
@@ -308,10 +304,10 @@ def _solve_least_squares(
     ridge: NDArray[np.float64],
     linear: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Minimizes sum (x - w.o)^2 + w ridge w + linear.w over vectors w, one per row of ``ratings``.
+    """Returns for each row of ``ratings`` the vector w that minimizes sum (x - w.o)^2 + w ridge w +
+    linear.w.
 
-    The sum is over the row's ratings x, with o the row of ``vectors`` for the rated column. Returns
-    the minimizers, one per row.
+    The sum is over the row's ratings x; o is the row of ``vectors`` for the column of x.
     """
     p = vectors.shape[1]
     entries = (np.ones(ratings.nnz), ratings.indices, ratings.indptr)
@@ -328,21 +324,19 @@ def _solve_least_squares(
 class GdDr(system.ReportingSystem, LocalMf):
     """Local matrix factorization by one-bit reports of a gradient in fewer dimensions.
 
-    Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018) is the paper's local baseline, with epsilon/T
-    per report.
+    Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018) is the paper's local baseline. The server draws
+    a random matrix Phi (``rows``, n_items), with entries N(0, 1/rows). A training has T rounds:
 
-    The server draws a random matrix Phi of ``rows`` by m (the number of items), with entries N(0,
-    1/rows), and sends it once. In each of T rounds a device takes a step on its user embedding u.
-    The device multiplies its item gradient by Phi; the gradient is 2 (u.v - x) u in the row of an
-    item v that it rated x. The device clips the product to [-1, 1], draws one of its entries
-    uniformly, and reports the entry as one randomized sign with epsilon/T. The server descends
-    along Phi^T times the mean report, an unbiased estimate of the mean gradient unless entries were
-    clipped.
+    - A device multiplies its item gradient by Phi. The gradient has the row 2 (u.v - x) u for a
+      rating x of an item v, with the user embedding u.
+    - The device clips the product to [-1, 1], draws one of its entries uniformly, and reports the
+      entry as one randomized sign with epsilon/T. Then it takes a step on u.
+    - The server descends along Phi^T times the mean report. This is an unbiased estimate of the
+      mean gradient unless entries were clipped.
 
-    Li et al. compare with this method and state neither its settings nor the split of epsilon
-    (section 6.3 states T = 10). The meaning of epsilon, the number of rows and the use of Phi^T are
-    assumed. Embeddings are constrained by equation 6 (entries >= 0, norm^2 at most the largest
-    rating) instead of regularized.
+    Li et al. compare with this method, but do not state its settings (except T = 10, section 6.3).
+    The split of epsilon, the number of rows and the use of Phi^T are assumed. Embeddings are not
+    regularized, but constrained by equation 6 (entries >= 0, norm^2 at most the largest rating).
 
     ``epsilon``: claimed epsilon of a user over the training.
     ``rows``: number of rows of the random matrix Phi.
@@ -358,7 +352,7 @@ class GdDr(system.ReportingSystem, LocalMf):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not MIN_EPSILON <= self.report_budget <= MAX_EPSILON:
+        if not MIN_EPSILON <= self.report_epsilon <= MAX_EPSILON:
             raise InputError(
                 f"Expected epsilon / rounds from {MIN_EPSILON:g} to {MAX_EPSILON:g}, the range for "
                 f"floating-point numbers, got epsilon={self.epsilon!r} for rounds={self.rounds}. "
@@ -376,25 +370,21 @@ class GdDr(system.ReportingSystem, LocalMf):
         return super().get_training_cost_args(interactions) | {"bytes": 5, "held": directions}
 
     @property
-    def report_budget(self) -> float:
-        """Epsilon per report: the epsilon of the training divided by the number of rounds."""
+    def report_epsilon(self) -> float:
+        """Epsilon of one report: ``epsilon`` divided by the number of rounds."""
         return self.epsilon / self.rounds
 
     def make_randomizer(self, n_items: int = 0) -> OneCoordinate:
         """Returns the randomizer of one report: a randomized sign of one random gradient entry.
 
-        The entry is one of the reduced gradient, of shape (rows, factors), which is the random
-        matrix Phi times the item gradient. ``n_items`` is not used.
+        The gradient is the random matrix Phi times the item gradient, of shape (rows, factors).
+        ``n_items`` is not used.
         """
-        return OneCoordinate(self.report_budget, self.rows * self.factors)
+        return OneCoordinate(self.report_epsilon, self.rows * self.factors)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a training, with the distribution of one report.
-
-        A report is a random coordinate of a device's vector, and the randomized sign of the entry
-        at this coordinate.
-        """
-        channel = system.ReportDistribution(self.report_budget)
+        """Returns what the adversary knows of a run, with the distribution of a report's sign."""
+        channel = system.ReportDistribution(self.report_epsilon)
         return replace(super().get_public_info(interactions), noise_channel=channel)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
@@ -403,7 +393,7 @@ class GdDr(system.ReportingSystem, LocalMf):
         In the matrix Phi, which a malicious server chooses, the columns of the two items have
         opposite signs.
         """
-        game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.report_budget)
+        game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.report_epsilon)
         profiles = Interactions.create(np.eye(2) * self.bound, name="game")
         # Gradients are 2 R u. The weights make them exceed 1 for every R.
         weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
@@ -472,12 +462,13 @@ class GdDr(system.ReportingSystem, LocalMf):
         return {"projection": drawn.astype(np.float32)}
 
     def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """Checks a broadcast, and returns it with the initial item embeddings "first" filled in if
-        missing.
+        """Checks a broadcast, and returns it with the default value of "first" if this is missing.
 
-        If "first" is missing, the current item embeddings ("items") take its place. Raises
-        InputError if the random matrix Phi, named "projection", is missing or has another shape
-        than (rows, n_items), or if an item table has a wrong shape.
+        ``broadcast``: arrays by name. "items" (current item embeddings) and "projection" (the
+            matrix Phi) are required. "first" (initial item embeddings) is by default "items".
+        ``profiles``: interactions of the users, which give the number of items.
+
+        Raises InputError if a required array is missing, or if an array has a wrong shape.
         """
         sent = super().fill_broadcast(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))

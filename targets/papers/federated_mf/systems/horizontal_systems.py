@@ -33,12 +33,11 @@ from fedrec_auditor.targets.systems.system import Messages, NoUploadSystem, Uplo
 class FmfHfl(system.NoiselessSystem, PartyMf):
     """Federated matrix factorization between parties that hold some users each, without protection.
 
-    FMF in the horizontal setting (Figure 3a, equation 5): each party sends its item embeddings
-    V^(k) as they are.
+    FMF in the horizontal setting (Figure 3a, equation 5): each party k sends its item embeddings
+    V^(k), without clipping and noise.
 
-    Gradient descent moves user and item embeddings. At a party with n_k of the n users, steps on
-    user embeddings have n_k/n times the rate of steps on items. The system has neither clipping nor
-    noise.
+    Gradient descent moves user and item embeddings. At a party with n_k of the n users, the
+    learning rate of user embeddings is n_k/n times that of item embeddings.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training.
@@ -62,13 +61,12 @@ class FmfHfl(system.NoiselessSystem, PartyMf):
 class HflLocalSgd(NoUploadSystem, PartyMf):
     """Horizontal parties that train without each other and keep their models.
 
-    Local SGD, the dotted lines of Figure 9 (section 5.3), has no messages, no clipping and no
-    noise.
+    This baseline is "local SGD", the dotted lines of Figure 9 (section 5.3): a party gains from
+    HFL-SGDMF only if HFL-SGDMF is more accurate.
 
     Each party minimizes its own loss over its user and item embeddings, by T T' steps (T rounds of
-    T' steps, Figure 3a for a single party) from a random start. The party predicts with these
-    embeddings. The system makes no claim and reveals nothing. A party gains from HFL-SGDMF only if
-    HFL-SGDMF is more accurate than this baseline.
+    T' steps, Figure 3a for a single party) from a random start, without clipping and noise. The
+    party predicts with these embeddings. The system makes no claim and reveals nothing.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training; always 0,
@@ -94,10 +92,13 @@ class HflSgdmf(NoisyMf):
     HFL-SGDMF (Figure 3c): a training has T rounds of T' noisy steps each. Proposition 3 accounts
     for the T' steps of one round only.
 
-    In the first stage a party fits its user embeddings to the initial item embeddings V, without
-    noise or trimming. In the second stage only the party's item embeddings V^(k) move, with
-    embedding clipping and noise. In the last stage each party fine-tunes user and item embeddings
-    on all its ratings, without noise, and keeps them.
+    A training has three stages:
+
+    - First stage: each party k fits its user embeddings to the initial item embeddings V, without
+      noise or trimming.
+    - Second stage: only the party's item embeddings V^(k) move, with embedding clipping and noise.
+    - Last stage: each party fine-tunes user and item embeddings on all its ratings, without noise,
+      and keeps them.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``noise_multiplier``: z, deviation of the noise divided by the claimed sensitivity; 1.7 makes
@@ -106,9 +107,9 @@ class HflSgdmf(NoisyMf):
     ``tuning_rate``: learning rate of the fine-tuning steps; assumed.
     ``fitting``: number of steps that fit user embeddings (first stage); assumed, as the paper does
         not print it.
-    ``train_both``: whether user embeddings are not fitted, but begin at random and take a step
-        without noise whenever item embeddings do (equation 5). Figure 8 calls this variant vanilla;
-        its claim is that of HFL-SGDMF.
+    ``train_both``: whether user embeddings begin at random and take a step without noise whenever
+        item embeddings do (equation 5), so that there is no first stage. Figure 8 calls this
+        variant vanilla; its claim is that of HFL-SGDMF.
     """
 
     learning_rate: float = 0.1
@@ -141,8 +142,8 @@ class HflSgdmf(NoisyMf):
         """Number of steps that fit user embeddings to the initial item embeddings: ``fitting``, or
         0.
 
-        The number is 0 if ``train_both`` is set, because user embeddings then begin at random. It
-        is also 0 in the repaired version (``as_published`` false) if the unit is a rating.
+        The number is 0 if user embeddings are not fitted: if ``train_both`` is set, and in the
+        repaired version (``as_published`` false) if the unit is a rating.
         """
         return self.fitting if self.make_noise(1).has_user_fitting and not self.train_both else 0
 
@@ -175,13 +176,16 @@ class HflSgdmf(NoisyMf):
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
 
         The mechanism outputs the rows of one user's items in the party's item embeddings of every
-        round, for broadcasts that the server chooses. The bound (``lower_bounds``) is for one of
-        two changes: adding or removing a user, or adding or removing a rating that changes the
-        direction of its user's embedding.
+        round, for broadcasts that the server chooses. The bound (``lower_bounds``) depends on the
+        system's unit:
 
-        None if no such mechanism is known: for neighbouring inputs that differ in any other way,
-        for other adversaries than the server, without noise, if units are sampled independently
-        (``as_published`` false), and if steps also move user embeddings (``train_both``).
+        - Unit "user": for adding or removing a user.
+        - Unit "rating": for adding or removing a rating that changes the direction of its user's
+          embedding.
+
+        None if no bound is known: for other changes of the data, for adversaries other than the
+        server, without noise, if units are sampled independently (``as_published`` false), and if
+        noisy steps also move user embeddings (``train_both``).
         """
         noise = self.make_noise(population.n_users)
         plain = self.sampling.unit == "row" and not noise.trains_users and noise.sigma > 0
@@ -195,7 +199,7 @@ class HflSgdmf(NoisyMf):
         if self.unit == "user":
             return lower_bounds.make_user_lower_bound(seen, n, m) if is_user else None
         rated = scope.unit in (Unit.RATING, Unit.INTERACTION)
-        return lower_bounds.make_lower_bound_mechanism(seen, n, m) if rated else None
+        return lower_bounds.make_rating_lower_bound(seen, n, m) if rated else None
 
 
 _ROWS_KEY = 201  # key of the random stream that draws a party's rows
@@ -205,14 +209,15 @@ _ROWS_KEY = 201  # key of the random stream that draws a party's rows
 class HflSynsgd(NoisyMf):
     """Horizontal federated matrix factorization whose parties share a noisy gradient in every step.
 
-    HFL-synSGD claims the moments accountant's epsilon for T noisy gradients of sampled rows.
+    HFL-synSGD claims the moments accountant's epsilon for T noisy gradients of sampled rows. The
+    paper describes this adaptation of DP-SGD (section 5.3) in one sentence.
 
-    The paper describes this adaptation of DP-SGD (section 5.3) in one sentence. In each of T = 1000
-    rounds a party sends the noisy sum of its item gradients, and takes a step on its user
-    embeddings without noise. The server divides each sum by the mean number of ratings per user.
-    Then it steps on the mean of the sums, weighted by the parties' shares n_k/n of users, and
-    projects the item embeddings to their bounds. User and item embeddings start at random. At the
-    end each party fine-tunes, and gradients are bounded by embedding clipping, as in HFL-SGDMF.
+    User and item embeddings start at random. In each of T = 1000 rounds a party sends the noisy sum
+    of its item gradients, and takes a step on its user embeddings without noise. The server divides
+    each sum by the party's mean number of ratings per user, takes a step along the mean of the
+    sums, weighted by the parties' shares n_k/n of users, and projects the item embeddings to the
+    constraints of equation 6. Embedding clipping and the fine-tuning at the end are those of
+    HFL-SGDMF.
 
     ``rounds``: number T of rounds, each with one step.
     ``local_steps``: number of steps per round, always 1.
@@ -291,8 +296,8 @@ class _ItemSummation(ItemAveraging):
     ) -> Floats:
         """Returns the next item embeddings, one row per item, from the parties' sums ``sent``.
 
-        The server steps along the weighted mean of the parties' sums, and projects the embeddings
-        to their bounds.
+        The server takes a step along the weighted mean of the sums, and projects the embeddings to
+        the constraints of equation 6.
         """
         sums = sent.to_dense(np.arange(len(sent)))
         scales = np.array([[party.member_share, party.step_size_factor] for party in parties]).T

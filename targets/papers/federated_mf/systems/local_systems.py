@@ -42,17 +42,16 @@ from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uplo
 
 @dataclass(frozen=True, kw_only=True)
 class LflLdp(PretrainedMf):
-    """Local federated matrix factorization without secure aggregation: every device adds noise to
-    its own messages.
+    """Local federated matrix factorization, in which every device adds noise to its messages.
 
-    LFL-SGDMF with "LDP level noise" (section 6.3, Figure 10) adds noise of deviation z 2 R^(3/2) to
-    every message, for the largest rating R.
+    This is LFL-SGDMF with "LDP level noise" and without secure aggregation (section 6.3, Figure
+    10). The paper describes it in one sentence, as evidence that cooperation cannot help with noise
+    of this size.
 
-    The paper describes this system in one sentence, as evidence that cooperation cannot help with
-    noise of this size. Devices fit their user embeddings to the initial item embeddings (stage 1).
-    In each of T rounds a device sends the gradient of one of its ratings, as a table of all items
-    with noise on every entry, and the server takes a step on the mean of the messages. Secure
-    aggregation is not needed and not used.
+    Devices fit their user embeddings to the initial item embeddings (stage 1). In each of T rounds
+    a device sends the gradient of one of its ratings, as a table of all items. Every entry gets
+    noise of deviation z 2 R^(3/2), for the largest rating R. The server takes a step on the mean of
+    the messages.
 
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; assumed. At 1.64 the
         local epsilon of T = 10 rounds is about 10, the epsilon of GD-DR.
@@ -61,10 +60,10 @@ class LflLdp(PretrainedMf):
     noise_multiplier: float = 1.64
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism that maps a user's rating, or no user, to the user's messages.
+        """Returns the mechanism from a user's rating, or from no user, to the user's messages.
 
-        The broadcast item embeddings are those that reveal most. None unless neighbouring inputs
-        differ by adding or removing a user, the adversary is the server, and messages have noise.
+        The broadcast item embeddings are those that reveal most. None unless ``scope`` is adding or
+        removing a user against the server, and messages have noise.
         """
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
@@ -75,9 +74,9 @@ class LflLdp(PretrainedMf):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy messages of a user within the horizon.
 
-        The event is one Gaussian mechanism per round. The sensitivity is the largest norm of one
-        gradient for adding or removing a user, and the largest distance of two gradients for other
-        changes.
+        The event is one Gaussian mechanism per round. For adding or removing a user, the
+        sensitivity is the largest norm of one gradient. For all other changes it is the largest
+        distance of two gradients.
         """
         apart = descent.Clipping.make_projection(self.bound).max_distance_ratio
         z = self.noise_multiplier / (1.0 if scope.protects_user_presence else apart)
@@ -98,8 +97,8 @@ class LflLdp(PretrainedMf):
     ) -> tuple[Round, Floats]:
         """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        The server takes a step on the mean of the messages, and projects the item embeddings to
-        their bounds.
+        The server takes a step on the mean of the messages, and projects the item embeddings to the
+        constraints of equation 6.
         """
         messages = collect_messages(model)
         update, items = messages["update"], np.asarray(model["items"])
@@ -122,36 +121,35 @@ class LflSgdmf(PretrainedMf):
     LFL-SGDMF is the system of Figure 3d. The claim of Theorem 5 ignores the noisy sum that the
     server sees before the noise is replaced.
 
-    User embeddings are fitted to the initial item embeddings V and then stay fixed. A round has two
-    messages per device, for n devices:
+    User embeddings are fitted to the initial item embeddings V and then stay fixed. A round of n
+    devices has two messages per device:
 
     - Each device draws one of its ratings and sends the rating's gradient, as a table of all items,
       with noise xi of variance sigma^2/((1 - omega) n), through secure aggregation. The devices
-      whose first message arrived (survivors) are a set U1.
-    - Each survivor sends -xi plus new noise of variance sigma^2/|U1|, outside the masks of secure
-      aggregation.
+      whose first message arrived are called survivors; U1 is the set of survivors.
+    - Each survivor sends -xi plus new noise of variance sigma^2/|U1|, without secure aggregation.
 
-    The server takes a step on the sum of all messages. It halts a round with at most (1 - omega) n
-    survivors, from which it then learns nothing. sigma is z 2 R^(3/2), for the largest rating R.
+    The server takes a step on the sum of all messages. A round with at most (1 - omega) n survivors
+    is halted, and reveals no messages. sigma is z 2 R^(3/2), for the largest rating R.
 
     ``noise_multiplier``: z; the paper prints none. 12 makes the claimed epsilon of T = 10 rounds
         about 1.
-    ``omega``: tolerated share of dropouts: the largest share of devices that may drop out of a
-        round before the server halts it.
-    ``dropout``: real share of devices that drop out before each of the two messages; a message is
+    ``omega``: tolerated share of dropouts: if this share of the devices or more drops out before
+        the first message, the round is halted.
+    ``dropout``: probability that a device drops out, before each of the two messages; a message is
         in the sum completely or not at all.
-    ``colluding``: share of users who collude: they reveal their noise to the server, and never drop
-        out.
-    ``overstated``: factor by which a lying server overstates the number of survivors: the announced
-        number divided by the true |U1|; 1 if the server does not lie. Devices believe the announced
-        number and add less noise.
+    ``colluding``: share of users who reveal their noise to the server, and never drop out.
+    ``overstated``: announced number of survivors divided by the true number |U1|, for a lying
+        server; 1 if the server does not lie. Devices believe the announced number and add less
+        noise.
     ``as_published``: whether the protocol is the paper's; otherwise it is repaired.
 
     By section 1.1 a party has to trust neither colluding users nor the server.
 
     In the repaired protocol the noise xi is the sum of two independent parts, and the second
-    message removes one of them. Messages and final noise have the form of the paper's. If the
-    server announces the true number of survivors, the messages reveal no more than the result.
+    message removes one of them. The distributions of a first message and of the final noise are
+    those of the paper. If the server announces the true number of survivors, the messages reveal no
+    more than their sum.
     """
 
     noise_multiplier: float = 12.0
@@ -162,9 +160,8 @@ class LflSgdmf(PretrainedMf):
     as_published: Annotated[bool, "the paper's noise; else of two independent parts"] = True
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run, in which first messages are summed securely.
-
-        The server sees the sums of first messages, and each second message.
+        """Returns what the adversary knows of a run: here the server sees the sum of the first
+        messages, and each second message.
         """
         return replace(super().get_public_info(interactions), protocol_vantage=Vantage.AGGREGATE)
 
@@ -189,26 +186,26 @@ class LflSgdmf(PretrainedMf):
         return self.dropout > 0.0
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism of all messages of all rounds, for adding or removing one value.
+        """Returns the mechanism of all rounds, for adding or removing an honest user, a rating or
+        an interaction.
 
-        The value is an honest user, a rating or an interaction. In a round each device sends a
-        noisy gradient (first message), and then a replacement of its noise (second message). The
-        mechanism outputs, per round, the sum of the first messages, and each second message.
+        In a round each device sends a noisy gradient (first message), and then a replacement of its
+        noise (second message). The mechanism outputs, per round, the sum of the first messages, and
+        each second message.
 
-        The mechanism assumes the worst item embeddings V in every round, as does the paper's
-        Theorem 1 (the maximum over all auxiliary input). A user embedding of squared norm R (the
-        largest rating) and an item embedding of 0 attain the worst case. A malicious server can
-        broadcast such an item embedding, or many other users' low ratings keep it at 0. With few
-        such ratings the noise moves V, and a training reveals less.
+        - Item embeddings V are the worst ones in every round, as in the paper's Theorem 1 (the
+          maximum over all auxiliary input): an item embedding of 0, for a user embedding of squared
+          norm R (the largest rating). A malicious server can broadcast this item embedding, or many
+          other users' low ratings keep it at 0. With few such ratings the noise moves V, and a
+          training reveals less.
+        - A rating or interaction is added to a user who has another rating, which changes the
+          message more than adding a user (``find_message_distance``). In a catalogue of one item,
+          adding it is adding the user.
+        - With dropouts, the protected user's device may also drop out, and the mechanism also
+          outputs the numbers of survivors.
 
-        If the catalogue has a single item, each user has at most one rating, so that adding or
-        removing the rating counts as adding or removing the user. In any larger catalogue, adding a
-        rating to a user who has another rating changes the message more
-        (``bound_message_distance``). If devices drop out at random, the device of the value may
-        also drop out, and the mechanism outputs the numbers of survivors, too.
-
-        None without noise, for replacing a value, and for other adversaries than a server behind
-        the secure aggregation of first messages (``Vantage.AGGREGATE``).
+        None without noise, for replacing data, and for adversaries other than a server that sees
+        the first messages through secure aggregation (``Vantage.AGGREGATE``).
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.noise_multiplier > 0 and scope.unit in units
@@ -218,7 +215,7 @@ class LflSgdmf(PretrainedMf):
         n, count = population.n_users, self.count_randomizer_uses(scope.horizon)
         distance = self.sensitivity
         if scope.unit is not Unit.USER and population.n_items > 1:
-            distance = sgd_mf.bound_message_distance(self.bound, self.factors, self.fitting)
+            distance = sgd_mf.find_message_distance(self.bound, self.factors, self.fitting)
         if self.dropout == 0:
             told = asdict(self._make_noise_protocol(n))
             one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
@@ -241,12 +238,11 @@ class LflSgdmf(PretrainedMf):
         The event is one Gaussian mechanism per round. Its noise is the part of the messages' noise
         that the adversary of ``scope`` does not know:
 
-        - Behind secure aggregation, this is the noise of ``TwoRoundNoise``. If devices drop out,
-          the number of dropouts is taken that leaves the least unknown noise
+        - Server with secure aggregation of first messages: the noise of ``TwoRoundNoise``. If
+          devices drop out, the dropouts are those that leave the least unknown noise
           (``secure_aggregation.min_variance``).
-        - Peers see only the broadcast models, which follow from the sum of all messages.
-          The noise of this sum remains.
-        - Without secure aggregation, only a device's own noise remains.
+        - Peers, who see only the broadcast models: the noise of the sum of all messages.
+        - Server without secure aggregation: the part of a device's own noise that remains unknown.
 
         Adding or removing a user adds or removes one gradient. Any other change replaces one
         gradient by another, at a distance of at most 1.618 times the largest norm
@@ -264,11 +260,11 @@ class LflSgdmf(PretrainedMf):
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def compute_noise_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Returns the variances of the noise in a device's first message, and of the new noise by
-        which its second message replaces that noise.
+        """Returns the variances of a device's noise: in its first message, and of the new noise in
+        its second message.
 
-        The unit is sigma^2, the variance that the paper intends for the noise in the sum of all
-        messages of a round.
+        The unit is sigma^2, the variance that the paper intends for the sum of all messages of a
+        round.
 
         ``n_users``: number of devices.
         ``survivors``: announced number of devices whose first message arrived.
@@ -280,7 +276,7 @@ class LflSgdmf(PretrainedMf):
     ) -> tuple[dict[str, Component], Floats]:
         """Runs one round; returns two messages per device, and the unchanged user embeddings.
 
-        Every device sends the array "update", then the array "replacement".
+        The first message is the array "update", the second the array "replacement".
         """
         shares = self.compute_noise_variances(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
@@ -299,8 +295,8 @@ class LflSgdmf(PretrainedMf):
         """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
         The server takes a step on the sum of all messages (the arrays "update" and "replacement"),
-        and projects the item embeddings to their bounds. If too few devices send an update, the
-        round has no messages, and the item embeddings stay as they are.
+        and projects the item embeddings to the constraints of equation 6. If too few devices send
+        an update, the round has no messages, and the item embeddings stay as they are.
         """
         n, items = int(model["users"]), np.asarray(model["items"])
         survived = rng.random((2, n)) >= self.dropout
@@ -325,11 +321,15 @@ class LflSgdmf(PretrainedMf):
         return crossed, sgd_mf.project_embeddings(moved, self.bound)
 
     def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """Checks a broadcast, and fills in the arrays that a device needs and that are missing.
+        """Checks a broadcast, and returns it with default values for missing arrays.
 
-        A missing number "users" (of all devices) or "survivors" (of devices whose first message
-        arrived) is set to 1. Raises InputError if one of them is below 1, or if an item table has a
-        wrong shape.
+        ``broadcast``: arrays by name. The table "items" is required. "first" (initial item
+            embeddings) is by default "items"; "users" (number of all devices) and "survivors"
+            (number of devices whose first message arrived) are by default 1.
+        ``profiles``: interactions of the users, which give the number of items.
+
+        Raises InputError if "users" or "survivors" is below 1, if "items" is missing, or if an item
+        table has a wrong shape.
         """
         sent = dict(super().fill_broadcast(broadcast, profiles))
         for name, who in (("users", "all devices"), ("survivors", "devices with a first message")):
@@ -348,8 +348,10 @@ class LflSgdmf(PretrainedMf):
     def _unknown_variance(self, n_users: int, *, joint: bool) -> float:
         """Returns the noise variance that an adversary does not know, in units of sigma^2.
 
-        The adversary sees all messages (``joint``) or only their sum. If devices drop out, the
-        variance is that of the worst dropouts.
+        ``joint``: whether the adversary sees the sum of first messages and each second message,
+            not only the sum of all messages.
+
+        If devices drop out, the variance is the smallest over all tolerated dropouts.
         """
         if self.dropout == 0:
             shares = self._make_noise_protocol(n_users)
@@ -380,14 +382,11 @@ class LflSgdmf(PretrainedMf):
 
 @dataclass(frozen=True, kw_only=True)
 class LflPretrained(NoUploadSystem):
-    """First stage of local federated matrix factorization, alone: users are fitted to random item
-    embeddings.
+    """Baseline with only the first stage of LFL-SGDMF: users are fitted to random item embeddings.
 
-    Stage 1 of LFL-SGDMF serves as a baseline (section 6.3, Figure 10): the item embeddings V stay
-    as they are drawn.
-
-    The server sends the same random V to all devices, and every device fits its user embedding to V
-    (Figure 3d, steps s1 and c1). Devices send nothing, and so reveal nothing.
+    The baseline is that of section 6.3, Figure 10. The server sends one random table V of item
+    embeddings to all devices, and every device fits its user embedding to V (Figure 3d, steps s1
+    and c1). V is not trained. Devices send nothing, and so reveal nothing.
 
     ``factors``: number p of entries of an embedding.
     ``bound``: R, upper bound of all ratings: the largest possible rating.
@@ -432,14 +431,17 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
     """Federated matrix factorization with one user per party, without protection.
 
     FMF in the local setting (Figure 3a, equation 5 with a party for each of the n users): every
-    device i sends its item embeddings V^(i).
+    device i sends its item embeddings V^(i), and the server averages them.
 
     In T' steps on its own loss, a device moves its user embedding and the embeddings of the items
-    it rated; steps on the user embedding are 1/n of those on items. The server averages the item
-    embeddings. The paper runs this setting only with noise. Embeddings are clipped here as in
-    LFL-SGDMF, because otherwise a few steps of a user with few ratings already diverge. In Figure
-    3a nothing follows the training. Here, as in Figure 3d, a device at last fits its user embedding
-    to the last item embeddings, which changes the error by some percent.
+    that its user rated. The learning rate of the user embedding is 1/n of that of items.
+
+    Two differences from the paper, which runs this setting only with noise:
+
+    - Embeddings are clipped as in LFL-SGDMF, because otherwise a few steps of a user with few
+      ratings already diverge.
+    - At the end a device fits its user embedding to the last item embeddings, as in Figure 3d. This
+      changes the error by some percent.
 
     ``learning_rate``: learning rate gamma, which is constant.
     ``local_steps``: number T' of steps of a device per round.
@@ -454,9 +456,8 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
         """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
         training.
 
-        A message has the rows of the items that its sender rated. Every local step of a round, and
-        each of the ``fitting`` steps that fit user embeddings at the end, is one pass over the
-        ratings.
+        A message has the rows of the items that its sender rated. Each local step, and each of the
+        ``fitting`` steps at the end, is one pass over the ratings.
         """
         passes = self.rounds * self.local_steps + self.fitting
         return {"width": self.factors, "dense": 0, "passes": passes}
@@ -467,7 +468,7 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
         """Runs one round on all devices; returns their messages and their new user embeddings.
 
         A message is the device's table of item embeddings (array "items"), in which only the rows
-        of the items it rated have moved. The user embeddings have one row per user.
+        of the items that its user rated have moved. The user embeddings have one row per user.
         """
         items = np.asarray(model["items"], np.float32)
         own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
@@ -521,13 +522,14 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
 class LocalOnly(NoisyMf):
     """Parties that train alone by DP-SGD with gradient clipping, and never communicate.
 
-    Local-only runs T T' steps of DP-SGD in every party, T rounds of T' steps; its claims are those
-    of VFL-SGDMF.
+    Every party runs T T' steps of DP-SGD (T rounds of T' steps), by Abadi et al. 2016 as in section
+    4.3. The gradient of every rating, or of every user, with respect to user and item embeddings is
+    scaled to a norm of at most C. The sum gets noise of deviation z C. Embeddings are not
+    projected.
 
-    Section 4.3 trains by Abadi et al. 2016: the joint gradient of every rating, or of every user,
-    is scaled to a norm of at most C, the sum gets noise of deviation z C, and embeddings are not
-    projected. The paper states no separate claim for this baseline. The epsilons in its plots are
-    those of Proposition 2 with kappa = 0 (no steps that move items alone), and of Theorems 3 and 4.
+    The paper states no separate claim for this baseline, so that the claims are those of VFL-SGDMF.
+    The epsilons in the paper's plots are those of Proposition 2 with kappa = 0 (no steps that move
+    items alone), and of Theorems 3 and 4.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``trim``: theta, maximum number of ratings of a user per party; further ratings are left out.

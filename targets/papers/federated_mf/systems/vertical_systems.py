@@ -26,14 +26,14 @@ from fedrec_auditor.targets.systems.system import NoiselessSystem
 class FmfVfl(NoiselessSystem, PartyMf):
     """Federated matrix factorization in the vertical setting, without protection.
 
-    FMF in the vertical setting (Figure 3a, equation 4) has no clipping and no noise; user
-    embeddings are sent as they are.
+    FMF in the vertical setting (Figure 3a, equation 4): each party sends user embeddings, without
+    clipping and noise.
 
-    The embedding of a user without ratings at a party does not change in the party's steps. A
-    message therefore reveals to the server which users have ratings at the party ("naive leakage"
-    in section 4 of the paper).
+    A party's steps do not change the embedding of a user without ratings at the party. A message
+    therefore reveals to the server which users have ratings at the party ("naive leakage" in
+    section 4 of the paper).
 
-    ``unit``: "user" to use at most ``trim`` ratings of each user; it has no other effect.
+    ``unit``: "user" to use at most ``trim`` ratings of each user, "rating" to use all ratings.
     ``trim``: maximum number of ratings of a user per party, if the unit is the user.
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
     ``tuning``: kappa, number of steps after the last round, which move item embeddings alone; 0 in
@@ -68,7 +68,7 @@ class FmfVfl(NoiselessSystem, PartyMf):
 
 _MARGIN = 8.0  # distance of user embeddings from 0 (the projection), in standard deviations
 _TAIL_PROB = 1e-25  # probability of large deviations that the server cannot see
-_MAX_RATINGS = 400  # maximum number of the user's ratings that show if its row is drawn
+_MAX_RATINGS = 400  # maximum number of the user's ratings that the bound considers
 _BAND = 0.01  # tolerated distance of an item's mean entry below 1/2, in units of sqrt(R)
 
 
@@ -79,10 +79,13 @@ class VflSgdmf(NoisyMf):
     VFL-SGDMF (Figure 3b) claims for a rating the largest epsilon of a party, and for a user the
     root of the sum of the parties' squared epsilons.
 
-    Embeddings are clipped (equation 6: entries >= 0, norm^2 at most R, the largest rating). Every
-    step's gradients get noise in all entries. Its deviation is z times 2 sqrt(2) R^(3/2) per
-    rating, and theta times that per user of theta ratings per party. In the last kappa steps, which
-    move items alone, the deviation is z times 2 R^(3/2) (section 4.2).
+    Embeddings are clipped (equation 6: entries >= 0, norm^2 at most R, the largest rating). In
+    every step, all entries of the gradient sums get noise of deviation z Delta (section 4.2). The
+    sensitivity Delta is
+
+    - 2 sqrt(2) R^(3/2) in steps that move user and item embeddings;
+    - 2 R^(3/2) in the last kappa steps, which move item embeddings alone;
+    - theta times as large if the unit is a user of theta ratings per party.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``trim``: theta, maximum number of ratings of a user per party; further ratings are left out.
@@ -148,13 +151,13 @@ class VflSgdmf(NoisyMf):
         """Returns a mechanism that is a lower bound: its privacy curve is at most that of a party's
         uploads.
 
-        The bound is for adding or removing one rating of a user with other ratings. It needs
-        trainings in which every step is sent (T' = 1) and item embeddings hardly move from their
+        The bound is for adding or removing one rating of a user with other ratings. The training
+        must send the result of every step (T' = 1), and item embeddings must hardly move from their
         start.
 
-        None if no such mechanism is known: for other trainings, for other changes, for other
-        adversaries than the server, without noise, and in the repaired version (``as_published``
-        false).
+        None if no bound is known: for other trainings, for other changes of the data, for
+        adversaries other than the server, without noise, and in the repaired version
+        (``as_published`` false).
         """
         plain = self.sampling.unit == "row" and self.unit == "rating" and self.split == "random"
         plain = plain and self.noise_multiplier > 0 and self.local_steps == 1
@@ -162,21 +165,21 @@ class VflSgdmf(NoisyMf):
         one = scope.unit in (Unit.RATING, Unit.INTERACTION)
         if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):
             return None
-        return self.make_lower_bound_mechanism(population)
+        return self.make_rating_lower_bound(population)
 
-    def make_lower_bound_mechanism(self, population: Population) -> Mechanism | None:
-        """Returns a mechanism that is no less private than the training, for adding or removing one
-        of a user's ratings at one party.
+    def make_rating_lower_bound(self, population: Population) -> Mechanism | None:
+        """Returns a mechanism at least as private as the training, for adding or removing one of a
+        user's ratings at one party.
 
         The epsilon of the mechanism is therefore a lower bound on that of the training.
 
         In the worst case only this user has ratings at the party, all equal to the largest rating,
         the party sends its user embeddings after every step, and the server broadcasts the user's
         embedding close to 0. The user's other ratings then show in which steps the user's row is
-        sampled. In each of these steps the mean of a Gaussian output depends on the rating in
-        question. The noise multiplier of this Gaussian is about sqrt(8) times that by which the
-        training is accounted (``get_event``), for two reasons: only user embeddings are visible at
-        every step, and item embeddings begin at random.
+        sampled. In each of these steps the added or removed rating moves the mean of a Gaussian.
+        The noise multiplier of this Gaussian is about sqrt(8) times that in ``get_event``, for two
+        reasons: only user embeddings are visible at every step, and item embeddings begin at
+        random.
 
         None if item embeddings may move so far during the training that the bound fails (at large
         learning rates), or if the party has fewer than two items.

@@ -40,11 +40,11 @@ _CHOICE, _PSEUDO, _ITEM, _LAYER = range(4)
 class FedGnn(RatingGraphSystem):
     """FedGNN: rating prediction on item graphs, with clipped gradients and Laplace noise.
 
-    A client sends the gradient rows of its own items (items that its user rated), of random other
-    items (pseudo items), and the gradient of the layer A. All numbers of a message are clipped, and
-    get Laplace noise (equation 1). Rows of all further items are not sent, so that a message
-    reveals items without an interaction. Rows of pseudo items are drawn from the normal
-    distribution with the mean and covariance of the rows of own items.
+    A message has the gradient rows of the client's own items (items that its user rated), the rows
+    of pseudo items (random other items), and the gradient of the layer A. Its numbers are clipped,
+    and get Laplace noise (equation 1). Rows of pseudo items are drawn from the normal distribution
+    with the mean and covariance of the rows of own items. Rows of all further items are not sent,
+    so that a message reveals items that the user did not rate.
 
     ``clip``: largest norm of a message.
     ``noise``: scale of the Laplace noise on every number of a message.
@@ -56,7 +56,7 @@ class FedGnn(RatingGraphSystem):
     ``warm_up``: number of epochs after which the embeddings of neighbouring users (users of a
         common item) are computed, once.
     ``server``: optimizer of the server: a step along the "mean" gradient, or a step of "adam"
-        (``FedAdam``). The mean hardly moves an item that few clients of the round rated.
+        (``FedAdam``). Steps along the mean hardly move an item that few clients of the round rated.
 
     Defaults are those of section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
 
@@ -119,24 +119,29 @@ class FedGnn(RatingGraphSystem):
         return self.rounds
 
     def may_sent_rows_reveal_data(self, scope: Scope, population: Population) -> bool:
-        """Whether the choice of the sent item rows depends on the data that ``scope`` protects.
+        """Whether the choice of the sent item rows may reveal the data that ``scope`` protects.
 
-        For example, an interaction with an item means that the item's row is sent. If ``pseudo`` is
-        at least the number of items, all rows are sent, and the choice reveals nothing.
+        For example, the row of an item that the user rated is always sent. False if ``pseudo`` is
+        at least the number of items, because all rows are then sent. Also false for a coordinate,
+        for a rating's value, and for the presence of a user, which ``get_event`` treats separately.
         """
         hidden = scope.protects_rating_value or scope.protects_user_presence
         numbers = scope.unit is Unit.COORDINATE or hidden
         return self.pseudo < population.n_items and not numbers
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the choice of sent item rows as a mechanism if it reveals protected data, else
-        the Laplace noise.
+        """Returns the mechanism from the protected data to the messages: the choice of sent rows,
+        or the noise.
 
-        For an interaction, the mechanism is the choice of one item's row: the row is sent for
-        certain with the interaction, and otherwise with the probability of a pseudo item. For a
-        user, the mechanism is the identity, which protects nothing, because the number of sent rows
-        reveals how many items the user has. If the choice reveals protected data, the result is
-        None for attributes, and for adversaries other than the server.
+        If the choice of rows reveals protected data (``may_sent_rows_reveal_data``):
+
+        - For a user or a report: the identity, which protects nothing, because the number of sent
+          rows reveals how many items the user has.
+        - For an interaction: the choice of one item's row. With the interaction the row is sent for
+          certain, without it with the probability of a pseudo item.
+        - For attributes, and for adversaries other than the server: None.
+
+        Otherwise: the Laplace noise, as in the base class.
         """
         if not self.may_sent_rows_reveal_data(scope, population):
             return super().get_mechanism(scope, population)
@@ -149,7 +154,7 @@ class FedGnn(RatingGraphSystem):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the Laplace noise on the messages.
 
-        ``NonPrivateDpEvent`` if the choice of sent rows depends on the data that ``scope``
+        ``NonPrivateDpEvent`` if the choice of sent rows may reveal the data that ``scope``
         protects.
         """
         if self.may_sent_rows_reveal_data(scope, population):
@@ -179,10 +184,10 @@ class FedGnn(RatingGraphSystem):
         gradients.
 
         The arrays are "item" (n_items, d), in which every entry is a large number t, and the layer
-        "gnn.A" (d, d), which maps each row of "item" to +t, -t, +t, ... The embedding dimension d
-        must be even. Every predicted rating then equals the setting ``level``. For a user with one
-        rating, every gradient entry is the scaled error of the prediction times 2 t or 2 t^2, up to
-        sign, and exceeds the clipping bound.
+        "gnn.A" (d, d), which maps each row of "item" to (+t, -t, +t, ...). The embedding dimension
+        d must be even. Every predicted rating then equals the setting ``level``. For a user with
+        one rating, every gradient entry is the scaled error of the prediction times 2 t or 2 t^2,
+        up to sign, and exceeds the clipping bound.
         """
         t = max(1.0, 64.0 * self.clip * self.best / self.level)
         turns = np.resize([1.0, -1.0], self.dimension)
@@ -236,8 +241,8 @@ class FedGnn(RatingGraphSystem):
         ``streams``: one random stream per client.
 
         The result has shape (clients, items). A key is 2 for own items, uniform in (0, 1) for
-        pseudo items, and infinite for all other items. Pseudo items are the items that are not own
-        and have the smallest random numbers.
+        pseudo items, and infinite for all other items. Each item that is not own gets a random
+        number; the ``pseudo`` items with the smallest numbers are the pseudo items.
         """
         n_items = own.shape[1]
         order = np.where(own, 2.0, streams.derive(_CHOICE).draw_uniform(n_items))
@@ -250,8 +255,8 @@ class FedGnn(RatingGraphSystem):
         """Computes the gradient rows that clients send, before clipping and noise, (len(ids), d).
 
         ``gradients``: gradients of all clients.
-        ``owners``, ``ids``: for each row, the index of the client and of the item.
-        ``streams``: one random stream per client, from which rows of pseudo items are drawn.
+        ``owners``, ``ids``: index of the client and of the item, per row.
+        ``streams``: one random stream per client, which draws the rows of pseudo items.
         """
         own, weights = gradients.is_rated, gradients.item_weights
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)

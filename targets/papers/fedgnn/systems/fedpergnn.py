@@ -29,12 +29,17 @@ from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uplo
 class FedPerGnn(RatingGraphSystem):
     """FedPerGNN as released: a batch of users is one party, which sends the model after its step.
 
-    The gradient of the batch's mean loss is scaled to an L2 norm of at most ``clip``, and the model
-    takes a step along it. Then the item table gets normal noise. The deviation of this noise is the
-    standard deviation of the entries by which the step changed the table, times sqrt(items /
-    (``pseudo`` * ``batch``)). After that every weight gets Laplace noise of scale ``noise``. In
-    each epoch users are divided into new batches, and neighbouring users (users of a common item)
-    are determined again. Source: const.py, model.py, run.py and generator.py at 9e77e2e.
+    A round of one batch has three steps:
+
+    - The gradient of the batch's mean loss is scaled to an L2 norm of at most ``clip``, and the
+      model takes a step along it.
+    - The item table gets normal noise. Its deviation is the standard deviation, over all entries,
+      of the step of the item table, times sqrt(items / (``pseudo`` * ``batch``)).
+    - Every weight gets Laplace noise of scale ``noise``.
+
+    In each epoch users are divided into new batches, and the mean embeddings of neighbouring users
+    (users of a common item) are computed again. Source: const.py, model.py, run.py and generator.py
+    at 9e77e2e.
 
     ``clip``: largest L2 norm of a batch's gradient.
     ``epsilon``: epsilon that the paper claims for one upload.
@@ -80,9 +85,9 @@ class FedPerGnn(RatingGraphSystem):
     def max_entry(self) -> float:
         """Largest absolute value of an entry of a batch's step: the learning rate times ``clip``.
 
-        This is the norm of the longest step, which may lie in one entry. It is not divided by the
-        number of users of a batch: the batch's gradient is clipped as a whole, and one user's data
-        may reverse it.
+        This is the norm of the longest step, which may lie in one entry. The value is not divided
+        by the number of users, because the batch's gradient is clipped as a whole, and one user's
+        data may reverse it.
         """
         return self.learning_rate * self.clip
 
@@ -152,8 +157,8 @@ class FedPerGnn(RatingGraphSystem):
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages, as arrays by name.
 
-        Messages are those of batches, because batches are the system's senders. For each requested
-        user, a batch is simulated in which only this user has ratings.
+        The senders are batches of users. For each requested user, the message is that of a batch in
+        which only this user has ratings.
         """
         profiles, streams = request.profiles, request.streams
         model = self.get_model_arrays(request.broadcast, profiles)

@@ -32,8 +32,8 @@ def test_limits_hold_with_the_stated_probability() -> None:
     claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=4)
     assert claim.compute_lower_prob(100, 100) ** 100 == pytest.approx(MAX_FALSE_ALARM_PROB / 4)
     assert claim.compute_lower_prob(0, 100) == 0.0
-    assert claim.is_any_epsilon_refuted(100, 100)
-    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, n_tests=4).is_any_epsilon_refuted(100, 100)
+    assert claim.is_every_epsilon_refuted(100, 100)
+    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, n_tests=4).is_every_epsilon_refuted(100, 100)
 
 
 def test_an_event_as_likely_as_the_claim_allows_is_not_refuted() -> None:

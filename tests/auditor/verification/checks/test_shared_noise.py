@@ -20,7 +20,7 @@ BITS = [[0, 0, 1], [1, 0, 1], [1, 1, 1]]
 
 
 def check_call(f: Any, seed: int = 0) -> CheckResult | None:
-    return collect(f, seed=seed).shared_noise_check
+    return collect(f, seed=seed).shared_noise_result
 
 
 def check_entries(f: Any, inputs: Any, **more: Any) -> CheckResult:

@@ -23,12 +23,11 @@ from fedrec_auditor.targets.streams import Streams
 class ItemSplit:
     """Division of the data by items: each party holds all users' ratings of some items.
 
-    If a system's ``split`` is "random", items are divided at random in equal shares. If it is
-    "category", there is one party per genre that has items (section 4.3). An item then goes to that
-    of its genres which has the fewest items. An item without a genre goes to the genre with the
-    fewest items of all.
+    The members of a party are the items that it holds. The system's ``split`` is one of two rules:
 
-    The members of a party are the items that it holds.
+    - "random": items are divided at random in equal shares.
+    - "category": there is one party per genre that has items (section 4.3). An item goes to its
+      genre with the fewest items, or without genres to the genre with the fewest items of all.
 
     ``is_split_by_user``: whether the data are divided by users; false, because they are divided by
         items.
@@ -37,7 +36,10 @@ class ItemSplit:
     is_split_by_user: ClassVar[bool] = False
 
     def get_max_party_items(self, mf: Any, n_items: int) -> int:
-        """Returns the largest number of items that one party of the system ``mf`` holds."""
+        """Returns an upper bound on the number of items of one party of the system ``mf``.
+
+        The bound is attained if ``split`` is "random"; for "category" it is all items.
+        """
         return -(-n_items // min(mf.parties, n_items)) if mf.split == "random" else n_items
 
     def count_parties(self, mf: Any, interactions: Interactions) -> int:
@@ -81,9 +83,11 @@ class ItemSplit:
     def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
+        ``n_users``: number of the party's users.
+        ``ratings``: number of the party's ratings, or an array of such numbers.
+
         In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of all
-        pairs of a user and an item that have a rating. ``ratings`` is the party's number of
-        ratings, or an array of such numbers. The mean is taken to be at least one rating, because
+        pairs of a user and an item that have a rating. A mean below one rating counts as 1, because
         steps would otherwise be too long.
         """
         return 1.0 / np.maximum(1.0, ratings / n_users)
@@ -125,8 +129,9 @@ class UserSplit:
     def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
-        ``ratings`` is the party's number of ratings, which is assumed to be public, or an array of
-        such numbers.
+        ``n_users``: number of the party's users.
+        ``ratings``: number of the party's ratings, assumed to be public, or an array of such
+            numbers.
         """
         return n_users / np.maximum(1, ratings)
 
@@ -159,15 +164,15 @@ _Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
 class Clipping:
     """Bounds on gradients and on embeddings, which a gradient step applies; by default none.
 
-    ``max_error``: largest absolute value to which errors u.v - x are clipped: predicted minus true
-        rating, for user embedding u, item embedding v and rating x.
-    ``rating_clip_norm``: largest norm to which the gradient of every rating is scaled, with respect
-        to u and v together (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
-    ``user_clip_norm``: largest norm to which the summed gradient of a user's sampled ratings is
-        scaled, with respect to u and v together.
-    ``max_squared_norm``: largest squared norm of an embedding; after a step, embeddings are
-        projected to it.
-    ``min_entry``: smallest entry of an embedding; after a step, embeddings are projected to it.
+    ``max_error``: largest absolute value of an error u.v - x (predicted minus true rating), for
+        user embedding u, item embedding v and rating x. Larger errors are clipped.
+    ``rating_clip_norm``: largest norm of the gradient of one rating with respect to u and v
+        together. Longer gradients are scaled (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
+    ``user_clip_norm``: largest norm of the summed gradient of a user's sampled ratings with respect
+        to u and v together. Longer gradients are scaled.
+    ``max_squared_norm``: largest squared norm of an embedding. Longer embeddings are scaled after a
+        step.
+    ``min_entry``: smallest entry of an embedding. Smaller entries are raised after a step.
     """
 
     max_error: float = math.inf
@@ -206,8 +211,8 @@ class Clipping:
         """Sensitivity to replacing a rating's value, divided by the sensitivity to removing the
         rating.
 
-        The ratio is 1 for projected embeddings. It is 2 for scaled gradients, because the new value
-        may reverse the direction of a gradient of full norm.
+        - 2 for scaled gradients, because the new value may reverse a gradient of full norm.
+        - 1 otherwise, as for projected embeddings.
         """
         return 2.0 if min(self.rating_clip_norm, self.user_clip_norm) < math.inf else 1.0
 
@@ -218,22 +223,23 @@ class Clipping:
         return sgd_mf.project_embeddings(rows, self.max_squared_norm, self.min_entry)
 
     def get_sensitivity(self, n_ratings: int, with_users: bool) -> float:
-        """Returns the largest change of a step's gradient sum by ``n_ratings`` ratings of one user.
+        """Returns the largest change of a step's gradient sum by adding or removing n ratings of
+        one user.
 
-        ``n_ratings``: number n of the user's ratings.
+        ``n_ratings``: number n of the ratings.
         ``with_users``: whether the sum has gradients with respect to user embeddings u, besides
             those with respect to item embeddings v.
 
-        If embeddings have norm^2 <= R and errors are in [-R, R], for the largest rating R, one
-        rating adds at most 2 R^(3/2) to the gradient with respect to u, and as much to that with
-        respect to v. The gradients with respect to u of one user's ratings may add up; those with
-        respect to v are in different rows. The bounds, which are attained, are
+        If gradients are scaled, the largest change is the smaller of ``user_clip_norm`` and n times
+        ``rating_clip_norm``.
+
+        If embeddings have norm^2 <= R and errors are in [-R, R], for the largest rating R, it is
 
         - for u and v: 2 R^(3/2) sqrt(n^2 + n); the paper has 2 sqrt(2) R^(3/2) n;
         - for v alone: 2 R^(3/2) sqrt(n); the paper has 2 R^(3/2) n.
 
-        If gradients are scaled, the bound is ``user_clip_norm`` or n times ``rating_clip_norm``,
-        whichever is less.
+        One rating has gradients of norm at most 2 R^(3/2) with respect to u and to v. One user's
+        gradients with respect to u may add up; those with respect to v are in different rows.
         """
         scaled = min(self.user_clip_norm, self.rating_clip_norm * n_ratings)
         if scaled < math.inf:
@@ -246,10 +252,11 @@ class Clipping:
         """Largest distance between two users' gradient sums, divided by the sensitivity to one
         user.
 
-        The sensitivity is ``get_sensitivity``. For embeddings as in equation 6 (entries >= 0,
-        norm^2 at most the largest rating) the ratio is the golden ratio 1.618, which is attained.
-        If entries or norms are not limited, or if long gradients are scaled down (clipped), the
-        ratio is 2.
+        The sensitivity is ``get_sensitivity``.
+
+        - 1.618, the golden ratio, for embeddings as in equation 6 (entries >= 0, norm^2 at most the
+          largest rating). This ratio is attained.
+        - 2 if gradients are scaled, or if entries or norms of embeddings are not limited.
         """
         # The proof of the golden ratio: let one item have the embedding v, and two users with
         # embeddings u and u' rate it x and x'. The gradients by v are -2 e u and -2 e' u' with e =
@@ -266,10 +273,8 @@ class Clipping:
         return GOLDEN_RATIO if nonnegative and not scaled else 2.0
 
     def bound_user_distance(self, n_ratings: int, with_users: bool) -> float:
-        """Returns the largest distance between two users' gradient sums, if users have separate
-        embeddings.
-
-        Each of the two users has an own row in the table of user embeddings.
+        """Returns the largest distance between two users' gradient sums, if each has a row in the
+        table of user embeddings.
 
         ``n_ratings``: maximum number of ratings of each user.
         ``with_users``: whether the sums have gradients with respect to user embeddings, besides
@@ -285,8 +290,8 @@ class Clipping:
 class StepRatings:
     """Ratings that are sampled in many gradient steps, sorted by step.
 
-    ``step_starts``: index of each step's first rating, (n_steps + 1,); step t has the ratings
-        ``step_starts[t]`` to ``step_starts[t + 1]`` - 1.
+    ``step_starts``: index of each step's first rating among the sampled ratings, (n_steps + 1,);
+        step t has the ratings ``step_starts[t]`` to ``step_starts[t + 1]`` - 1.
     ``data_indices``: index of each rating in the data array of the sparse table of ratings,
         (n_ratings,).
     ``user_rows``: row (user) of each rating, (n_ratings,); rows ascend within a step.
@@ -333,7 +338,8 @@ def sum_gradients(
     clipping: Clipping = Clipping(),
     sampled: StepRatings | None = None,
 ) -> tuple[Floats, Floats]:
-    """Sums the gradients of ratings with respect to user embeddings, and to item embeddings.
+    """Returns the summed gradients of ratings with respect to user embeddings, and to item
+    embeddings.
 
     ``users``, ``items``: embeddings, one row per user or item.
     ``ratings``: table of ratings, users by items.
@@ -360,14 +366,14 @@ class GradientDescent:
 
     ``learning_rate``: initial learning rate, which falls over ``n_steps``.
     ``n_steps``: number of steps of the whole training; if infinite, the learning rate is constant.
-    ``sampling_rate``: share of the rows, ratings or users that a step samples.
+    ``sampling_rate``: share of the units (``sampling_unit``) that a step samples.
     ``clipping``: bounds of the gradients and embeddings.
     ``sampling_unit``: "row" for a fixed number of rows (users) per step; "rating" or "user" if each
-        rating or user is drawn independently.
+        rating or user is sampled independently.
     ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums with respect
         to user and to item embeddings.
-    ``is_langevin``: whether noise is raised to that of Langevin dynamics, if it is smaller.
-        Langevin noise on a step of length h has the variance h r, for the sampling rate r.
+    ``is_langevin``: whether noise is raised to the noise of Langevin dynamics where it is smaller.
+        Langevin noise on the gradient sum has variance r/h, for sampling rate r and step length h.
     """
 
     learning_rate: float
@@ -394,8 +400,7 @@ class GradientDescent:
 
         ``users``, ``items``: embeddings before the steps, one row per user or item.
         ``ratings``: the party's ratings, users by items.
-        ``rng``: random generator. For each block of steps (limited by memory) it draws first the
-            sampled ratings, and then two noise seeds per step.
+        ``rng``: source of the sampled ratings and of two noise seeds per step.
         ``user_scale``, ``item_scale``: factors on the learning rate, for steps on user and on item
             embeddings; at 0 the embeddings do not move.
         ``count``: number of steps.
@@ -441,9 +446,9 @@ class GradientDescent:
             embeddings, (n,).
         ``count``: number of steps.
 
-        The result has the user and the item embeddings, in the shapes of ``users`` and ``items``. A
-        party of one user samples its only row in every step, unless ratings or users are sampled
-        independently. Raises InputError if the embeddings are no longer finite.
+        The result has the user and the item embeddings, in the shapes of ``users`` and ``items``.
+        If ``sampling_unit`` is "row", a party of one user samples its only row in every step.
+        Raises InputError if the embeddings are no longer finite.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent_kernel
 
@@ -515,7 +520,10 @@ class GradientDescent:
         return np.array([sgd_mf.get_learning_rate(step, total, initial) for step in steps])
 
     def _list_steps(self, sizes: NDArray[np.float64]) -> _Tables:
-        """Returns step lengths and noise deviations, both (..., 2, count): users, then items."""
+        """Returns step lengths and noise deviations, both (..., 2, count): users, then items.
+
+        ``sizes``: learning rates of the steps, (..., 2, count).
+        """
         sigmas = np.zeros_like(sizes) + np.array([[self.user_sigma], [self.item_sigma]])
         if self.is_langevin:
             least = np.divide(self.sampling_rate, sizes, out=np.zeros_like(sizes), where=sizes > 0)

@@ -31,11 +31,12 @@ def add_gradients(
     item_sums: NDArray[Any],
     clipping: _Clipping,
 ) -> None:
-    """Adds the clipped gradients of ratings to two tables, in place.
+    """Adds the clipped gradients of ratings to two tables of sums, in place; for calls from Python.
 
     ``users``, ``items``: embeddings, one row per user or item.
     ``entries``: user (ascending), item and value of each rating.
-    ``user_sums``, ``item_sums``: tables of the sums, in the shapes of ``users`` and ``items``.
+    ``user_sums``, ``item_sums``: sums of the gradients with respect to ``users`` and to ``items``,
+        and in their shapes.
     ``clipping``: fields of ``Clipping``, in their order.
     """
     _accumulate(users, items, entries, user_sums, item_sums, clipping)
@@ -50,7 +51,7 @@ def _accumulate(
     of_items: NDArray[Any],
     clipping: _Clipping,
 ) -> None:
-    """Adds the clipped gradients of ratings to two tables, for calls from compiled code."""
+    """Does the work of ``add_gradients``; for calls from compiled code."""
     rows, columns, values = entries
     error, rating, user = clipping[0], clipping[1], clipping[2]
     p, stop = users.shape[1], len(rows)
@@ -113,8 +114,7 @@ def _move(
 ) -> None:
     """Adds -``size`` times ``slope`` to the rows of ``table``, then projects them, in place.
 
-    Rows are projected to entries >= ``floor`` and norm^2 <= ``ball``. Nothing is projected if both
-    bounds are infinite.
+    Rows are projected to entries >= ``floor`` and norm^2 <= ``ball``, which may be infinite.
     """
     clipped = ball < np.inf or floor > -np.inf
     for j in range(len(table)):
@@ -142,11 +142,14 @@ def run_party_steps(
     """Runs all gradient steps of one party, and updates its embeddings in place.
 
     ``users``, ``items``: embeddings, one row per user or item.
-    ``drawn``: sampled ratings: start of each step's ratings; user, item and value of each rating.
-    ``steps``: noise seeds, step lengths and noise deviations, (2, count) each: users, then items.
+    ``drawn``: sampled ratings, as four arrays: index of the first rating of each step, and user,
+        item and value of each rating.
+    ``steps``: noise seeds, step lengths and noise deviations, (2, count) each: for steps on users,
+        then on items.
     ``clipping``: fields of ``Clipping``, in their order.
 
-    Users do not move in steps of length 0. Without noise, users who are not sampled do not move.
+    User embeddings do not move in steps of length 0. Without noise on users, only the embeddings of
+    sampled users move.
     """
     _advance(users, items, drawn, steps, clipping)
 
@@ -159,7 +162,7 @@ def _advance(
     steps: _Steps,
     clipping: _Clipping,
 ) -> None:
-    """Runs all gradient steps of one party, for calls from compiled code."""
+    """Does the work of ``run_party_steps``; for calls from compiled code."""
     (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
     ball, floor = np.float32(clipping[3]), np.float32(clipping[4])
     noise_of_users = np.zeros((1, users.size), np.float32)
@@ -201,9 +204,9 @@ def run_device_steps(
     ``items``: item embeddings of all parties, one below the other.
     ``item_starts``: party i has the rows ``item_starts[i]`` to ``item_starts[i + 1]`` - 1 of
         ``items``.
-    ``drawn``: sampled ratings, as four arrays. The first has the index of the first rating of each
-        step: all steps of one party, then those of the next. The others have the party, item and
-        value of each rating; items are counted from the party's first row of ``items``.
+    ``drawn``: sampled ratings, as four arrays: index of the first rating of each step, and party,
+        item and value of each rating. All steps of a party come before the steps of the next party.
+        Items are counted from the party's first row of ``items``.
     ``steps``: noise seeds, step lengths and noise deviations, (n, 2, count) each: for steps on user
         and on item embeddings.
     ``clipping``: fields of ``Clipping``, in their order.

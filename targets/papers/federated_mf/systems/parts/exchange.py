@@ -43,13 +43,12 @@ _START_KEY = 102  # key of the random stream that draws initial embeddings
 class AveragedExchange(party_mf.Exchange):
     """Protocol of T rounds of T' local steps each; after each round the server averages embeddings.
 
-    There are two tables of embeddings, of users and of items. Parties upload one of them (the
-    shared table), and keep the other (their own table).
+    There are two tables of embeddings, of users and of items. Parties upload one table (the shared
+    table), and keep the other (their own table).
 
     ``shared_table``: the shared embeddings, "users" or "items".
-    ``message_name``: name of the uploaded array with the shared embeddings.
-    ``has_party_table_steps``: whether local steps also change the party's own table. These steps
-        are multiplied by the party's share of all users or items.
+    ``message_name``: name of the uploaded array.
+    ``has_party_table_steps``: whether local steps also change the party's own table.
     """
 
     shared_table: ClassVar[str]
@@ -60,7 +59,7 @@ class AveragedExchange(party_mf.Exchange):
     def make_broadcast(self, shared: Floats, initial: Floats) -> dict[str, Floats]:
         """Returns the arrays that the server sends in a round, by name.
 
-        ``shared`` are the current shared embeddings, and ``initial`` the initial ones.
+        ``shared``, ``initial``: shared embeddings of this round, and before the first round.
         """
 
     @abstractmethod
@@ -69,15 +68,15 @@ class AveragedExchange(party_mf.Exchange):
     ) -> TrainingResult:
         """Runs the parties' steps after the last round, and returns the result of the training.
 
-        ``shared`` are the shared embeddings after the last round, and ``initial`` the initial ones.
+        ``shared``, ``initial``: shared embeddings after the last round, and before the first.
         """
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
         """Runs the training of the system ``mf``; yields one round at a time, and returns the
         result.
 
-        A round has the broadcast and all parties' messages. Memory besides the rounds is 2 s + 1
-        tables of shared embeddings, for s parties.
+        A round has the broadcast and all parties' messages. Memory beyond the yielded rounds is 2 s
+        + 1 tables of shared embeddings, for s parties.
         """
         rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shared_table]
         first = shared = init_embeddings(rng.random((rows, mf.factors)), mf.bound, mf.spread)
@@ -95,10 +94,13 @@ class AveragedExchange(party_mf.Exchange):
     ) -> Component:
         """Runs the local steps of every party; returns the parties' uploads.
 
+        ``shared``: shared embeddings of this round.
+        ``number``: index of the round.
+
         The steps are those of the paper's equations 4 and 5. The result has one table of shared
-        embeddings per party; the parties' own tables are updated in place. A step on a party's own
-        table is multiplied by the party's share of all users or items; without
-        ``has_party_table_steps``, it is left out. ``number`` is the index of the round.
+        embeddings per party. The parties' own tables are updated in place; their steps are
+        multiplied by the party's share of all users or items, or by 0 without
+        ``has_party_table_steps``.
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
@@ -138,7 +140,7 @@ class UserAveraging(AveragedExchange):
     public services (section 4).
 
     ``n_tuning_steps``: number kappa of steps after the last round, which move item embeddings
-    alone.
+        alone.
     """
 
     n_tuning_steps: int = 0
@@ -163,13 +165,12 @@ class UserAveraging(AveragedExchange):
         return TrainingResult(release, release)
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
-        """Returns the requested messages: one user embedding each, as a table of one row.
+        """Returns the requested messages: the table "users" of a party of one user, (1, p) for p
+        factors.
 
-        A party sends such a row for each of its users. Each row is computed as if its user were
-        alone in the party. The broadcast has one row per user, or one row for all users. The party
-        projects the broadcast to the constraints of its embeddings, because a malicious server
-        could otherwise cause gradients of any length. Raises InputError if the broadcast is missing
-        or has another shape.
+        The broadcast "users" has one row per user, or one row for all users. The party projects it
+        to the constraints of its embeddings, because a malicious server could otherwise cause
+        gradients of any length. Raises InputError if the broadcast is missing or has another shape.
         """
         sent = (request.broadcast or {}).get("users")
         shape = request.profiles.n_users, mf.factors
@@ -227,10 +228,12 @@ class ItemAveraging(AveragedExchange):
     def fine_tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
         """Fine-tunes a party after the last round, and returns its item embeddings.
 
-        The party's user embeddings are updated in place. Fine-tuning has no noise, uses all ratings
-        of the party, untrimmed, and projects user and item embeddings to the constraints of
-        equation 6. User embeddings are first fitted to the item embeddings, then both tables take
-        ``n_tuning_steps`` steps.
+        ``items``: item embeddings after the last round.
+
+        User embeddings are first fitted to the item embeddings. Then user and item embeddings take
+        ``n_tuning_steps`` steps on all ratings of the party, without trimming and noise, and are
+        projected to the constraints of equation 6. The party's user embeddings are updated in
+        place. Without tuning steps nothing changes.
         """
         if not (count := self.n_tuning_steps):
             return items
@@ -250,9 +253,9 @@ class ItemAveraging(AveragedExchange):
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
         """Returns the tables of item embeddings that users would send if each were a party.
 
-        A message has one row per item. In the training, a party of several users adds up their
-        gradients before the noise. Its message equals the one computed here if only one of its
-        users has ratings, except that gradients are divided by another number of ratings.
+        A message has one row per item. In the training, a party of several users sums their
+        gradients before the noise. If only one of them has ratings, its message is that of this
+        user here, except for the divisor of the gradients.
         """
         items, first = get_broadcast_items(mf, request)
 
@@ -266,10 +269,10 @@ class ItemAveraging(AveragedExchange):
 class EmbeddingRelease(party_mf.Exchange):
     """Protocol in which parties train alone and then publish their user and item embeddings.
 
-    A party takes T T' local steps (T rounds of T' steps) and sends one message. In section 4.3 this
-    is the protocol of parties that train alone, and of the central baselines, which have a single
-    party. A message has the arrays "users" (n, p) and "items" (m, p), for n users, m items and p
-    factors; a party sends only the rows of its own items.
+    A party takes T T' local steps (T rounds of T' steps) and sends one message: the arrays "users"
+    (n, p) and "items" (m, p), for n users, m items and p factors. A party sends only the rows of
+    its own items. In section 4.3 this is the protocol of parties that train alone, and of the
+    central baselines, which have a single party.
     """
 
     is_single_round = True
@@ -395,19 +398,22 @@ def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any
 
 # Type of an array of double-precision numbers.
 Float64Array = NDArray[np.float64]
-_CELLS = 8192  # number of cells to which mu^2 of one round is rounded down
+_CELLS = 8192  # number of steps of the grid to which mu^2 of one round is rounded down
 _BULK_WIDTH = 12.0  # half width of the range of numbers of survivors, in standard deviations
 _FFT_ERROR = 1e-13  # probability that may be a rounding error of the Fourier transform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropoutMechanism(Checked):
-    """Mechanism of one device's messages in several rounds in which devices may drop out.
+    """Mechanism from one device's gradient to the messages of several rounds in which devices may
+    drop out.
 
-    In a round (``NoiseReplacement``) a device first sends its gradient with noise, and then a
-    replacement: a second message that exchanges this noise for new noise.
+    In a round (``NoiseReplacement``) a device first sends its gradient with noise. Then it sends a
+    replacement: a second message that exchanges this noise for new noise. Survivors are the devices
+    whose first message arrived.
 
-    ``sigma``: standard deviation of the noise in a round's result, as the paper claims it.
+    ``sigma``: standard deviation of the noise in the sum of a round's messages, as the paper claims
+        it.
     ``sensitivity``: largest absolute value of the device's gradient, which is one number here.
     ``n_users``: number of devices n.
     ``omega``: tolerated share of dropouts; a round with at most (1 - omega) n survivors halts.
@@ -415,22 +421,22 @@ class DropoutMechanism(Checked):
     ``n_rounds``: number of rounds.
     ``is_protocol_repaired``: whether the devices send replacements of the repaired protocol.
     ``n_colluding``: number of devices, among the n, that never drop out and reveal their noise.
-    ``overstated``: factor by which the server overstates the number of survivors: the announced
-        number divided by the true number.
+    ``overstated``: number of survivors that the server announces, divided by the true number.
 
-    Dropouts: in a round each honest device may drop out before the first message, and a survivor
-    may drop out before the second. This includes the device whose gradient is protected. Dropouts
-    are independent of all data. The server knows the survivors.
+    Dropouts: in a round each honest device may drop out before the first message, and again before
+    the second. This includes the device whose gradient is protected. Dropouts are independent of
+    all data. The server knows which devices drop out.
 
     Privacy curve: mu of a round is the sensitivity divided by the deviation of the noise that the
-    adversary does not know. Given the survivors, the curve is that of a Gaussian whose mu^2 is the
+    adversary does not know. Given all dropouts, the curve is that of a Gaussian whose mu^2 is the
     sum over the rounds that the device survived. delta is the mean of these curves over the
-    survivors. The mean is computed from below: mu^2 of a round is rounded down by at most 1/8192 of
-    its largest value, and numbers of survivors beyond 12 standard deviations are left out.
+    dropouts. The mean is computed from below: mu^2 of a round is rounded down by at most 1/8192 of
+    its largest value, and numbers of devices beyond 12 standard deviations are left out.
 
     Output: one row [m, r, S, sum of R_i] per round. m is the number of devices that sent the first
     message, and r the number that sent the second. S is the sum of the first messages, and R_i is
-    the replacement of an honest device. The row is zero if the device was not in the sum.
+    the replacement of an honest device i. The row is zero if the protected device dropped out
+    before its first message, or if the round was halted.
     """
 
     sigma: PositiveFloat
@@ -458,22 +464,21 @@ class DropoutMechanism(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (n_rounds, 4) of an output: one row [m, r, S, sum of R_i] per round.
-
-        m and r are the numbers of devices that sent the first and the second message. S is the sum
-        of the first messages. R_i is the second message of device i, and the sum is over honest
-        devices.
-        """
+        """Shape (n_rounds, 4) of an output; the class's docstring has the four numbers."""
         return (self.n_rounds, 4)
 
     def list_survivor_probs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
         """Lists the possible numbers of devices that send each message of a round, and their
         probabilities.
 
-        The three arrays are m, the number of devices that send the first message; r, the number of
-        devices that send the second; and the probability that the pair (m, r) occurs and the
-        protected device sends its first message. The probabilities sum to that of a first message
-        of the protected device, minus that of omitted pairs.
+        The three arrays are
+
+        - m, the number of devices that send the first message;
+        - r, the number of devices that send the second message;
+        - the probability that the pair (m, r) occurs and that the protected device sends its first
+          message.
+
+        Pairs of halted rounds and very unlikely pairs are left out.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.n_colluding
         m = 1 + self.n_colluding + _list_likely_values(others, stays)
@@ -491,8 +496,7 @@ class DropoutMechanism(Checked):
 
         ``value``: the device's gradient, a number in [0, ``sensitivity``].
 
-        A row has the numbers of devices that sent the first and the second message, the sum of the
-        first messages, and the sum of the honest devices' second messages.
+        The class's docstring has the four numbers of a row.
         """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
         masked, replaced, probability = self.list_survivor_probs()
@@ -516,9 +520,8 @@ class DropoutMechanism(Checked):
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> Float64Array:
         """Returns the log-density of outputs, summed over rounds.
 
-        An output has four numbers per round: how many devices sent the first message and how many
-        the second, and the sums of these messages (``output_shape``). The log-density of a round is
-        that of the numbers of devices, plus that of the sums given the numbers of devices.
+        The log-density of a round is the log-probability of the two numbers of devices, plus the
+        log-density of the two sums given these numbers.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         masked, replaced, probability = self.list_survivor_probs()
@@ -549,9 +552,8 @@ class DropoutMechanism(Checked):
         """Returns a lower bound of delta at ``epsilon``.
 
         Delta is the mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu, with eps =
-        ``epsilon`` and Phi the normal distribution function. mu is the largest size of the device's
-        gradient in standard deviations of the noise, for all rounds together. It depends on how
-        many devices drop out, which is random.
+        ``epsilon`` and the normal distribution function Phi. mu is for all rounds together (see the
+        class's docstring), and random because the dropouts are random.
         """
         squares, probability = _sum_mu_squared(self)
         mu = np.sqrt(squares)
@@ -563,7 +565,7 @@ class DropoutMechanism(Checked):
         """Returns the accounting event of one Gaussian mechanism per round.
 
         The noise of the mechanism is the part of all devices' noise that the adversary does not
-        know, if as many devices drop out as the protocol tolerates.
+        know, for the tolerated dropouts that leave the least of it (``min_variance``).
         """
         left = self._min_variance()
         if left == 0.0:
@@ -574,9 +576,8 @@ class DropoutMechanism(Checked):
     def list_mu_squared_probs(self) -> tuple[Float64Array, Float64Array]:
         """Lists the possible values of mu^2 in one round, and their probabilities.
 
-        mu is the largest change of the round's sum by the protected device's gradient, divided by
-        the deviation of the noise that the adversary does not know. Only rounds in which the device
-        is in the sum count.
+        mu is ``sensitivity`` divided by the deviation of the noise that the adversary does not
+        know. Only rounds count in which the protected device's gradient is in the sum.
         """
         masked, replaced, probability = self.list_survivor_probs()
         zeta1, zeta2 = self._compute_zetas(masked)
@@ -603,7 +604,7 @@ class DropoutMechanism(Checked):
 
 
 def _list_likely_values(trials: int, rate: float) -> NDArray[np.int64]:
-    """Returns the likely values of a binomial number: those within about 12 deviations."""
+    """Returns the values of a binomial number within about 12 standard deviations of its mean."""
     mean, spread = trials * rate, math.sqrt(trials * rate * (1.0 - rate)) + 1.0
     low, high = mean - _BULK_WIDTH * spread, mean + _BULK_WIDTH * spread
     return np.arange(max(0, math.floor(low)), min(trials, math.ceil(high)) + 1)
@@ -611,7 +612,7 @@ def _list_likely_values(trials: int, rate: float) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _sum_mu_squared(rounds: DropoutMechanism) -> tuple[Float64Array, Float64Array]:
-    """Returns positive sums of mu^2 over all rounds, and their probabilities, rounded down."""
+    """Returns the positive sums of mu^2 over all rounds, with probabilities, both rounded down."""
     squares, probability = rounds.list_mu_squared_probs()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)

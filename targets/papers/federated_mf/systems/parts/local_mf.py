@@ -101,15 +101,16 @@ class LocalMf(System):
         """
 
     def draw_broadcast_arrays(self, n_items: int, rng: Generator) -> dict[str, Any]:
-        """Draws arrays, by name, that every broadcast of a training contains besides the item
-        embeddings; by default none.
+        """Draws the arrays that every broadcast of a training contains besides the item embeddings,
+        by name.
+
+        By default there are none.
         """
         return {}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
-        """Runs the training; yields one round at a time, and returns the result.
-
-        A round has the broadcast and all devices' messages.
+        """Runs the training; yields each round's broadcast with all devices' messages, and returns
+        the result.
         """
         n, m = interactions.n_users, interactions.n_items
         ratings = sgd_mf.check_ratings(interactions, self.bound)
@@ -132,9 +133,8 @@ class LocalMf(System):
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the messages that devices send in their first round, for the requested broadcast.
 
-        User embeddings are therefore the initial ones. Systems that need the number of users read
-        it from the array "users" of the broadcast; if the array is missing, the number is taken to
-        be 1.
+        User embeddings are those before the first round. A system that needs the number of users
+        reads it from the array "users" of the broadcast; by default it is 1.
         """
         model, rows = self.fill_broadcast(request.broadcast, request.profiles), request.sender_rows
         ratings = sgd_mf.check_ratings(request.profiles, self.bound)
@@ -150,11 +150,14 @@ class LocalMf(System):
         return sgd_mf.predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
 
     def fill_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
-        """Checks a broadcast, and returns it with the initial item embeddings "first" filled in if
-        missing.
+        """Checks a broadcast, and returns it with the default value of "first" if this is missing.
 
-        The current item embeddings ("items") then take their place. Raises InputError if "items" is
-        missing, or if a table does not have one row per item and p columns (``factors``).
+        ``broadcast``: arrays by name. "items" (current item embeddings) is required. "first"
+            (initial item embeddings) is by default "items".
+        ``profiles``: interactions of the users, which give the number of items.
+
+        Raises InputError if "items" is missing, or if a table does not have one row per item and
+        ``factors`` columns.
         """
         sent = dict(broadcast or {})
         sent.setdefault("first", sent.get("items"))  # type: ignore[arg-type]
@@ -171,9 +174,9 @@ class PretrainedMf(LocalMf):
     """Base class of systems with pre-trained users, whose message is one rating's noisy gradient.
 
     In stage 1 (step c1 of Figure 3d) devices fit their user embeddings to the initial item
-    embeddings V. The paper omits the projection of V, without which no gradient is bounded. Here
-    the server projects V, and each device projects the received V. A user without ratings sends
-    only noise.
+    embeddings V, and keep them. A user without ratings sends only noise. The server projects V, and
+    each device projects the received V. The paper omits this projection, without which no gradient
+    is bounded.
 
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; the paper prints
         none.
@@ -217,10 +220,9 @@ class PretrainedMf(LocalMf):
         """Returns the claimed epsilon at ``delta``: the exact epsilon of one Gaussian mechanism per
         round.
 
-        Theorem 5 states the noise only up to a constant factor, which the paper does not specify;
-        in fact no constant is right for all settings. The exact epsilon of the Gaussian mechanisms
-        is the smallest epsilon that the theorem can mean. Infinite without noise. ``population`` is
-        not used.
+        This is the smallest epsilon that Theorem 5 can mean: the theorem states the noise only up
+        to a constant factor, which the paper does not specify, and no constant is right for all
+        settings. Epsilon is infinite without noise. ``population`` is not used.
         """
         if self.noise_multiplier == 0:
             return math.inf
@@ -228,10 +230,11 @@ class PretrainedMf(LocalMf):
         return float(dp.get_epsilon_gaussian(deviation, delta)) + 1e-9
 
     def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """Returns user embeddings, one row per user, fitted to the initial item embeddings (step
-        c1).
+        """Returns user embeddings that are fitted to the initial item embeddings (step c1), one row
+        per user.
 
-        ``first`` are the initial item embeddings, and ``ratings`` have one row per user.
+        ``ratings``: ratings, one row per user.
+        ``first``: initial item embeddings, one row per item.
         """
         first = sgd_mf.project_embeddings(first, self.bound)
         return sgd_mf.fit_user_embeddings(ratings, first, bound=self.bound, steps=self.fitting)

@@ -25,21 +25,22 @@ from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBoundMechanism(Checked):
-    """Lower bound of a system's privacy curve, from a mechanism that most regular runs follow.
+    """Lower bound of a system's privacy curve, from a simpler mechanism that the system's runs
+    mostly follow.
 
-    The neighbouring inputs are data with a value, such as a rating, and data without it. Some runs
-    of the system are regular, and the adversary can recognize them. In a regular run the
+    The neighbouring inputs are data with a value (such as a rating) and data without it. Some runs
+    of the system are called regular; the adversary can recognize them. In a regular run the
     adversary's view is an output of the mechanism, except with a small probability.
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
-    ``p_follows``: probability that a run is regular; the same with and without the value.
+    ``p_follows``: probability that a run is regular, with or without the value.
     ``p_deviates_present``: largest probability that a regular run deviates from the mechanism,
         for data with the value.
-    ``p_deviates_absent``: largest probability that a regular run deviates from the
-        mechanism, for data without the value.
+    ``p_deviates_absent``: largest probability that a regular run deviates from the mechanism,
+        for data without the value.
 
-    If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
-    set S, that of the system is at least
+    Let P and Q be the mechanism's output distributions with and without the value. For every set S
+    of outputs, the delta of the system at epsilon eps is at least
 
         p_follows (P(S) - e^eps Q(S)) - p_deviates_present - e^eps p_deviates_absent.
 
@@ -73,8 +74,7 @@ class LowerBoundMechanism(Checked):
         return self.mechanism.randomize(value, rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of outputs of ``mechanism``, which approximates that of the
-        system.
+        """Returns the log-density of outputs of ``mechanism``, an approximation for the system.
 
         The approximation ignores runs of the system that deviate from ``mechanism``. The method
         ``delta`` takes them into account.
@@ -99,7 +99,7 @@ class LowerBoundMechanism(Checked):
         return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of ``mechanism``, which approximates that of the system.
+        """Returns the accounting event of ``mechanism``, an approximation for the system.
 
         The approximation ignores runs of the system that deviate from ``mechanism``. The method
         ``delta`` takes them into account.
@@ -132,27 +132,27 @@ class LowerBoundMechanism(Checked):
 MAX_BOUND_ROUNDS = 10**6
 """Maximum number of rounds in a bound; of a longer training only the first rounds are used.
 
-The bound remains valid, because fewer rounds reveal less. The learning rates of a shorter training
-fall faster, so that the rates within a round do not become more equal."""
+The bound remains valid, because fewer rounds reveal less. Learning rates fall faster in a shorter
+training, so that they do not become more equal within a round."""
 
 
 def find_min_rate_ratio(rounds: int, local_steps: int) -> float:
-    """Finds the smallest ratio, over rounds, of a round's last learning rate to the root mean
-    square of its learning rates.
+    """Returns the smallest ratio of a round's last learning rate to the root mean square of its
+    learning rates, over all rounds.
 
     The learning rate falls from step to step and then stays constant. The ratio is smallest in the
     last round in which the rate falls in every step, or in the next round. The result has a closed
-    form for any number of rounds and local steps.
+    form.
     """
     turn = min(rounds - 1, _count_falling_steps(rounds * local_steps) // local_steps)
     return min(_compute_evenness(at, rounds, local_steps) for at in (max(0, turn - 1), turn))
 
 
 def _compute_evenness(turn: int, rounds: int, steps: int) -> float:
-    """Returns the last learning rate divided by the root mean square, in the round with index
-    ``turn``.
+    """Returns the last learning rate of the round ``turn`` (an index) divided by the root mean
+    square of its learning rates.
 
-    The sum of squared rates has a closed form.
+    ``rounds``, ``steps``: number of rounds, and of steps per round.
     """
     total, first = rounds * steps, turn * steps
     count = min(steps, max(0, _count_falling_steps(total) - first))
@@ -169,22 +169,27 @@ def _compute_evenness(turn: int, rounds: int, steps: int) -> float:
 
 
 def _count_falling_steps(total: int) -> int:
-    """Counts the steps, out of ``total``, whose learning rate is above its last value."""
+    """Counts the steps of a training whose learning rate is above the last learning rate.
+
+    ``total``: number of all steps.
+    """
     return min(total, math.ceil(max(1.0, _FALL_SHARE * total)))
 
 
-def make_lower_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
-    """Returns a mechanism that is no less private than the training, for adding or removing a
-    rating.
+def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
+    """Returns a mechanism at least as private as the training, for adding or removing a rating.
 
-    Its epsilon is therefore a lower bound on that of the training. The user of the rating has k =
-    n_items // 2 - 1 other ratings x, of items with embeddings v. In the rows of these items the
-    gradients are -2 u (x - u.v), for the user embedding u. Adding the rating turns u to another
-    direction, which changes all these gradients: those with and without the rating are about 2
-    R^(3/2) sqrt(2k) apart, for the largest rating R. Along the difference of the two user
-    embeddings, the gradients have one sign with the rating and the opposite sign without it.
-    Gradients of this size also show in which steps the user's row is sampled, so that the adversary
-    need not know this.
+    The epsilon of the mechanism is therefore a lower bound on that of the training.
+
+    ``system``: the system, whose item embeddings are the messages.
+    ``n_users``, ``n_items``: numbers of all users and items.
+
+    The user of the rating has k = n_items // 2 - 1 other ratings x, of items with embeddings v. In
+    the rows of these items the gradients are -2 u (x - u.v), for the user embedding u. The rating
+    turns u to another direction, which changes all these gradients: the gradients with and without
+    the rating are about 2 R^(3/2) sqrt(2k) apart, for the largest rating R. Along the difference of
+    the two user embeddings they have opposite signs. Such large gradients also show in which steps
+    the user's row is sampled.
 
     None if no bound is known: for one factor, for fewer than four items, or if steps are so long
     that item embeddings may reach the bounds of the projection.
@@ -213,15 +218,19 @@ def make_lower_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> M
 
 
 def make_user_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
-    """Returns a mechanism that is no less private than the training, for adding or removing a user.
+    """Returns a mechanism at least as private as the training, for adding or removing a user.
 
-    Its epsilon is therefore a lower bound. The user has theta (``system.trim``) ratings.
+    The epsilon of the mechanism is therefore a lower bound on that of the training.
 
-    A step that samples the user moves the gradient sum by 2 R^(3/2) sqrt(theta), for the largest
-    rating R. The server chooses initial item embeddings to which the user's embedding is fitted in
-    one entry only. Sampling a fixed number n' of n rows reveals as much about one user as sampling
-    rows independently: the user's row is sampled with probability n'/n, independently in every
-    step.
+    ``system``: the system, whose item embeddings are the messages.
+    ``n_users``, ``n_items``: numbers of all users and items.
+
+    The user has theta (``system.trim``) ratings, or fewer if the catalogue has fewer than 2 theta
+    items; theta below is this number. The server chooses initial item embeddings with
+    which the fitted user embedding is large in entry 0. A step that samples the user then moves the
+    gradient sum by about 2 R^(3/2) sqrt(theta), for the largest rating R. Steps sample n' of n
+    rows: the user's row is sampled with probability n'/n, independently in every step, as by
+    Poisson sampling.
 
     None if no bound is known: for fewer than two items, or if steps are so long that item
     embeddings may reach the bounds of the projection.
@@ -254,12 +263,12 @@ def _place_items(
 
     ``own``: number of the user's ratings.
     ``n_other_ratings``: number of ratings of each of the party's other users.
-    ``entries``: number of entries of an item embedding that carry the signal.
-    ``rows``: number of item rows that carry the signal.
+    ``entries``: number of entries of an item embedding that the user's gradients move.
+    ``rows``: number of item rows that the user's gradients move.
 
-    Returns three numbers: the value of these entries in the broadcast, a bound on their movement
-    before the last step of a round, and a bound on the probability that a projection happens. None
-    if the embeddings do not stay within the ball of the projection.
+    Returns three numbers: the value of these entries in the broadcast, an upper bound on their
+    movement before the last step of a round, and an upper bound on the probability that a
+    projection happens. None if the embeddings do not stay within the ball of the projection.
     """
     sizes = party_mf.get_size_range(n_users, system.parties)
     step_scale = max(size / ((size - 1) * n_other_ratings + own) for size in sizes)
@@ -279,10 +288,12 @@ def _place_items(
 def _make_bound(
     system: NoisyMf, n_users: int, shift: float, opposite: float, lost: float
 ) -> LowerBoundMechanism:
-    """Returns the bound from the sampled sums of the party with the smallest sampling rate.
+    """Returns the bound from the noisy gradient sums of the party with the smallest sampling rate.
 
-    ``shift`` is the movement of a sum by the user's row, ``opposite`` the movement without the
-    value divided by that with it, and ``lost`` the probability that a projection happens.
+    ``shift``: movement of a sum by the user's row, for data with the value (rating or user).
+    ``opposite``: movement of a sum in the opposite direction without the value, divided by
+        ``shift``.
+    ``lost``: probability that a projection happens.
     """
     sizes = party_mf.get_size_range(n_users, system.parties)
     sums = SampledGaussian(

@@ -29,15 +29,15 @@ from fedrec_auditor.targets.systems.base import Population
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientNoise(ABC):
-    """Gaussian noise on every entry of gradient sums that ``clipping`` bounds.
+    """Gaussian noise on every entry of the gradient sums of a step.
 
     ``noise_multiplier``: noise multiplier z, the deviation of the noise divided by the claimed
         sensitivity.
-    ``sigma``: standard deviation of the noise: z Delta, with the sensitivity Delta that the paper
-        claims for a rating or a user.
+    ``sigma``: standard deviation of the noise: z times the sensitivity that the paper claims for a
+        rating or a user.
     ``clipping``: bounds of the gradients and embeddings.
-    ``has_user_noise``: whether gradient sums with respect to user embeddings have noise, as those
-        with respect to item embeddings do.
+    ``has_user_noise``: whether gradient sums with respect to user embeddings have noise. Gradient
+        sums with respect to item embeddings always have noise.
     """
 
     noise_multiplier: float
@@ -50,7 +50,10 @@ class GradientNoise(ABC):
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the protected data.
 
-        ``scope`` states these data. The event has the true sensitivity, not the claimed one.
+        ``mf``: the system whose steps get the noise.
+        ``scope``: the protected data (unit), and their change (adjacency).
+
+        The event has the true sensitivity, not the claimed one.
         """
 
 
@@ -64,21 +67,20 @@ class NoisyMf(party_mf.PartyMf):
     ``delta``: delta of the claim; the paper prints none.
     ``density``: public guess of tau, the share of all pairs of a user and an item that have a
         rating; not used if ``as_published``.
-    ``as_published``: whether ratings are sampled as printed; otherwise as in the repair below.
+    ``as_published``: whether steps sample ratings as printed; otherwise they are repaired.
     ``is_single_party``: whether the system is central, with a single party.
 
-    As printed, a fixed number of rows (users) is sampled, and the gradient sum is divided by the
-    party's own number of ratings. Sampling rows does not amplify privacy for one rating, because
-    the user's other ratings show whether the row was sampled. With a fixed number of rows, an added
-    user takes another user's place, which the moments accountant does not consider. The repair
-    (``as_published`` false) samples every unit (each rating, or each user) independently, as the
-    moments accountant assumes, and derives the divisor from ``density``.
+    There are two versions of a step:
 
-    Subclasses have a ``noise_multiplier`` z, the deviation of the noise divided by the sensitivity,
-    or a ``clip`` C, the largest norm of a gradient.
+    - As printed: the step samples a fixed number of rows (users), and divides the gradient sum by
+      the party's own number of ratings. Sampling rows does not amplify privacy for one rating,
+      because the user's other ratings show whether the row was sampled. An added user takes another
+      user's place in a sample, which the moments accountant does not consider.
+    - Repaired: the step samples every unit (each rating, or each user) independently, as the
+      moments accountant assumes, and the divisor follows from ``density``.
 
-    The accounting assumes that tau is public, as the paper does. Strictly, with ``as_published``
-    the scale of the noise reveals the number of ratings.
+    The accounting assumes that tau is public, as the paper does. Strictly, the noise after the
+    printed division reveals the number of ratings.
     """
 
     unit: Annotated[Literal["rating", "user"], "unit of the claimed epsilon"] = "rating"
@@ -145,7 +147,8 @@ class NoisyMf(party_mf.PartyMf):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the protected data.
 
-        ``scope`` states these data. The event has the true sensitivity, not the claimed one.
+        ``scope`` states these data and their change. The event has the true sensitivity, not the
+        claimed one.
         """
         return self.make_noise(population.n_users).get_event(self, scope, population)
 
@@ -157,9 +160,10 @@ class NoisyMf(party_mf.PartyMf):
         return get_authors_epsilon(*self.get_dp_sgd_parameters(population, sum(self.step_counts)))
 
     def bound_party_epsilon(self, population: Population) -> float:
-        """Returns the epsilon of all noisy steps of a party by the paper's Theorem 1.
+        """Returns an upper bound on the epsilon of all noisy steps of a party, by the paper's
+        Theorem 1.
 
-        This bound is larger than ``compute_party_epsilon``.
+        The bound is larger than ``compute_party_epsilon``.
         """
         return get_theorem_1_epsilon(*self.get_dp_sgd_parameters(population, sum(self.step_counts)))
 
@@ -173,10 +177,11 @@ class NoisyMf(party_mf.PartyMf):
     def get_dp_sgd_parameters(
         self, population: Population, steps: int
     ) -> tuple[float, float, int, float]:
-        """Returns the arguments of ``get_authors_epsilon`` for ``steps`` noisy steps.
+        """Returns the noise multiplier, the sampling rate, the number of steps and the delta of
+        ``steps`` noisy steps.
 
-        They are the noise multiplier, the sampling rate, the number of steps and delta. Only the
-        noise multiplier may depend on ``population``.
+        These are the arguments of ``get_authors_epsilon``. Only the noise multiplier may depend on
+        ``population``.
         """
         return self.make_noise(population.n_users).noise_multiplier, self.rate, steps, self.delta
 
@@ -189,8 +194,6 @@ RATING_UNITS = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 class UserItemNoise(GradientNoise):
     """Gaussian noise on gradients with respect to user and item embeddings, for parties that hold
     items.
-
-    ``has_user_noise``: True, because gradients with respect to user embeddings have noise, too.
     """
 
     has_user_noise: ClassVar[bool] = True
@@ -208,11 +211,14 @@ class UserItemNoise(GradientNoise):
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the protected data.
 
-        ``scope`` states these data. The event has the true sensitivity, not the claimed one. One
-        rating is at one party. The ratings of a user are at all parties: at most ``trim`` at each
-        party if the system's ``unit`` is the user, otherwise one rating of every item. The event of
-        one round is that of the whole training, because parties keep their item embeddings between
-        rounds.
+        ``mf``: the system whose steps get the noise.
+        ``scope``: the protected data (unit), and their change (adjacency).
+
+        The event has the true sensitivity, not the claimed one. One rating is at one party. The
+        ratings of a user are at all parties: at most ``trim`` ratings at each party if the system's
+        ``unit`` is the user, otherwise at most one rating of every item. The event is always that
+        of the whole training, also if the horizon is one round, because a message depends on item
+        embeddings that a party keeps from earlier rounds.
         """
         # Replacing a user by another moves the sum twice as far as removing the user. Replacing an
         # interaction, which may move to another party, also moves the sum twice as far. If the
@@ -257,11 +263,10 @@ class UserItemNoise(GradientNoise):
 class ItemNoise(GradientNoise):
     """Gaussian noise on item gradients alone, for parties that hold users.
 
-    ``has_user_fitting``: whether each user embedding is fitted, without noise, to all ratings of
-        the user. Then one rating changes the user's embedding, and with it the gradients of all of
-        that user's items (``bound_gradient_change``).
-    ``trains_users``: whether the embeddings of sampled users also move in noisy steps.
-    ``has_user_noise``: whether gradient sums with respect to user embeddings have noise.
+    ``has_user_fitting``: whether a user's embedding depends on the user's ratings during the noisy
+        steps: it is fitted to them before, or trained by the steps, without noise. One rating then
+        changes the gradients of all of the user's items (``bound_gradient_change``).
+    ``trains_users``: whether noisy steps also move the embeddings of sampled users, without noise.
     """
 
     has_user_fitting: bool
@@ -274,12 +279,12 @@ class ItemNoise(GradientNoise):
         """Creates the noise of the system ``mf``, of deviation z Delta.
 
         ``z``: noise multiplier.
-        ``moves``: whether noisy steps update user embeddings. Ignored if ratings are sampled
-            independently, as in the repaired version: user embeddings then keep their random
+        ``moves``: whether noisy steps move user embeddings. Ignored if ratings are sampled
+            independently (repaired version, unit "rating"): user embeddings then keep their random
             initial values until all noisy steps are done.
 
-        Delta is the sensitivity of section 5.2: 2 R^(3/2) per rating, for the largest rating R, and
-        theta times that per user of at most theta ratings.
+        Delta is the sensitivity of section 5.2, for the largest rating R: 2 R^(3/2) for a rating,
+        and theta times as much for a user of at most theta ratings.
         """
         follows = mf.sampling.unit != "rating"
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
@@ -294,9 +299,11 @@ class ItemNoise(GradientNoise):
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the protected data.
 
-        ``scope`` states these data, which are at one party. The event has the true sensitivity, not
-        the claimed one. If the horizon is one round, the event covers the T' gradient steps of that
-        round.
+        ``mf``: the system whose steps get the noise.
+        ``scope``: the protected data (unit), which are at one party, and their change (adjacency).
+
+        The event has the true sensitivity, not the claimed one. It covers T T' steps for a
+        training, and T' steps for one round.
         """
         unit = Unit.USER if self.has_user_fitting else Unit.RATING
         drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
@@ -321,20 +328,17 @@ class StepNoise:
     """Noise multipliers of one gradient step, from which its accounting event is made.
 
     A noise multiplier is the deviation of the noise, divided by the largest change of the step's
-    gradient sum that a change of the data causes. There are three such changes of the data:
-
-    ``noise_multiplier``: noise multiplier for the change of the data that the accounting protects.
-    ``sampled_unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a
-        rating, or a user).
-    ``row_noise_multiplier``: noise multiplier for replacing the gradient of one row (user) by that
-        of another.
-
-    Further fields:
+    gradient sum that a change of the data causes.
 
     ``descent``: the gradient step and its sampling.
-    ``party_sizes``: number of users of each party, one entry per different number.
-    ``has_user_steps``: whether a step also moves the party's stored user embeddings (rows) of the
-        sampled users, without noise.
+    ``party_sizes``: the different numbers of users that parties have.
+    ``noise_multiplier``: noise multiplier for the change of the protected data.
+    ``sampled_unit_multiplier``: noise multiplier for adding or removing one sampled unit (a rating,
+        or a user).
+    ``row_noise_multiplier``: noise multiplier for replacing the gradient of one row (user) by the
+        gradient of another row.
+    ``has_user_steps``: whether a step also moves the user embeddings of the sampled users, without
+        noise.
     """
 
     descent: GradientDescent
@@ -347,20 +351,21 @@ class StepNoise:
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
 
-        If ``descent`` samples each unit (rating or user) independently, sampling amplifies privacy
-        in two cases: a unit is added or removed, or data of one unit are replaced.
+        If ``descent`` samples each unit (rating or user) independently, the event includes
+        amplification by sampling for adding or removing a unit, and for replacing data of one unit.
 
         If a step samples n' of a party's n rows (users), as in the paper, the event depends on the
         change:
 
-        - Adding or removing a user: the event of Poisson sampling at rate n'/n, with noise
-          multiplier ``row_noise_multiplier``. A sample has a fixed size, so that an added user
-          takes the place of another user (``losses.pairs.FixedSizeSamplePair``).
-        - Adding or removing a user, if n' >= n/4, if n' depends on the added user, or if
-          ``has_user_steps`` is true: an event without sampling.
-        - Replacing a user, if ``has_user_steps`` is false: the event of a sample of n' of n rows.
-        - All other changes, such as one rating: an event without amplification by sampling. The
-          gradients of the user's other ratings show in which steps the user's row is sampled.
+        - Adding or removing a user: the event of Poisson sampling at rate n'/n, with
+          ``row_noise_multiplier``, because an added user takes the place of another user in a
+          sample of fixed size (``losses.pairs.FixedSizeSamplePair``). The event has no sampling if
+          n' >= n/4, if n' depends on the added user, or if ``has_user_steps`` is true.
+        - Replacing a user, if ``has_user_steps`` is false: the event of a sample of n' of n rows,
+          with ``row_noise_multiplier``.
+        - All other changes, such as one rating: the event of samples that the adversary sees, with
+          ``noise_multiplier``. The gradients of the user's other ratings show in which steps the
+          user's row is sampled.
         """
         # If the party ``has_user_steps``, the users whose places an added user took have missed a
         # step. From then on their gradients differ, too, and the proof uses only that a sum has n'
@@ -398,17 +403,18 @@ class StepNoise:
 def bound_gradient_change(
     clipping: Clipping, scope: Scope, n_items: int, max_ratings: int | None, has_user_fitting: bool
 ) -> float:
-    """Returns the largest change of a step's sum of item gradients by the protected data.
+    """Returns the largest change of a step's sum of item gradients by a change of the protected
+    data.
 
     ``clipping``: bounds of the gradients and embeddings.
     ``scope``: the protected data (unit), and their change (adjacency).
     ``n_items``: number of items.
     ``max_ratings``: maximum number of ratings of a user; None without trimming.
-    ``has_user_fitting``: whether each user embedding is fitted to the user's ratings.
+    ``has_user_fitting``: whether each user embedding depends on the user's ratings.
 
     Let c be the maximum number of ratings of a user, or the number of items without trimming, and R
     the largest rating. For embeddings as in equation 6 (entries >= 0, norm^2 at most R), the
-    largest change depends on the protected data and their change:
+    largest change depends on the change of the data:
 
     - Adding or removing a user: 2 R^(3/2) sqrt(c), because the rows of c items change by at most
       2 R^(3/2) each; this bound is attained.

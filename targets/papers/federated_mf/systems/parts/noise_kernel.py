@@ -62,7 +62,11 @@ def sum_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]
 
 @_part
 def _hash(out: NDArray[np.uint64], count: int) -> None:
-    """Replaces positions in random streams by random bits, which are float64 numbers in [1, 2)."""
+    """Replaces the first ``count`` entries, positions in random streams, by the streams' random
+    bits.
+
+    The bits are those of float64 numbers in [1, 2).
+    """
     for k in range(count):
         word = out[k]
         for _ in range(2):
@@ -74,18 +78,16 @@ def _hash(out: NDArray[np.uint64], count: int) -> None:
 
 @_compiled
 def fill_normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
-    """Writes standard normal draws to ``out``, one row per seed of ``seeds``.
+    """Writes standard normal draws to ``out``, one row per seed; for calls from Python.
 
-    Code that is not compiled calls this function; compiled code calls ``write_normals``.
+    Compiled code calls ``write_normals``.
     """
     write_normals(seeds, out)
 
 
 @_part
 def write_normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
-    """Writes standard normal draws to ``out``, one row per seed of ``seeds``; for calls from
-    compiled code.
-    """
+    """Writes standard normal draws to ``out``, one row per seed; for calls from compiled code."""
     clients, count = out.shape
     pairs = (count + 1) // 2
     if pairs == 0:

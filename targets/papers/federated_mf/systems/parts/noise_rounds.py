@@ -21,24 +21,22 @@ class NoiseAdder:
     """Randomizer of a device's first message of a round, which is its gradient plus normal noise.
 
     ``noise_sigma``: standard deviation of the noise on every entry.
-    ``item_table_offset``: number of entries at the start of the flattened item table that the
-        messages leave out; one number, or one per client.
+    ``item_table_offset``: position in the flattened item table at which the messages begin; one
+        number, or one per client.
     """
 
     noise_sigma: float
     item_table_offset: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Returns the messages of all n clients for their gradients ``values``: (n, *shape),
-        float32.
-        """
+        """Returns the messages of n clients for their gradients ``values``, both (n, *shape)."""
         noise = _draw(streams, _FIRST, values.shape, self.noise_sigma, self.item_table_offset)
         return np.asarray(values + noise)
 
     def bound_output(self, largest: float) -> float:
-        """Returns a bound on the absolute value of all numbers of a message.
+        """Returns an upper bound on the absolute value of the entries of a message.
 
-        ``largest`` is the largest absolute value of a gradient's numbers.
+        ``largest``: largest absolute value of the entries of a gradient.
         """
         return largest + _TAIL * self.noise_sigma
 
@@ -58,21 +56,21 @@ class NoiseAdder:
 
 @dataclass(frozen=True, slots=True)
 class NoiseReplacer:
-    """Randomizer that makes a device's second message of a round: it replaces the first message's
-    noise.
-
-    The noise of the first message is xi, and the second message is -xi + xi', with new noise xi'.
+    """Randomizer that makes a device's second message of a round, which replaces the noise xi of
+    its first message.
 
     ``old_sigma``: standard deviation of xi.
-    ``new_sigma``: standard deviation of xi'.
-    ``is_repaired``: whether the second message is instead -b, for a part b of the noise xi = a + b;
-        this repairs the paper's protocol.
+    ``new_sigma``: standard deviation of the noise in the sum of both messages.
+    ``is_repaired``: whether the protocol is the repaired one; otherwise the paper's.
     ``item_table_offset``: position in the flattened item table at which the messages begin; one
         number, or one per client.
 
-    The messages do not depend on the gradients. If ``is_repaired``, a and b are independent, and a
-    has deviation ``new_sigma``. Let rho = 1 - (``new_sigma``/``old_sigma``)^2. Given xi, b has the
-    distribution N(rho xi, rho (1 - rho) ``old_sigma``^2).
+    The second message does not depend on the gradients. There are two protocols:
+
+    - The paper's: the second message is -xi + xi', with new noise xi'.
+    - The repaired one: xi = a + b, with independent parts a and b, and the second message is -b.
+      Given xi, b has the distribution N(rho xi, rho (1 - rho) ``old_sigma``^2), for rho = 1 -
+      (``new_sigma``/``old_sigma``)^2.
     """
 
     old_sigma: float
@@ -81,28 +79,24 @@ class NoiseReplacer:
     item_table_offset: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Returns the messages of all n clients: (n, *shape), float32.
-
-        Only the shape of ``values`` is used.
-        """
-        own, last = self.weights_of_both_draws
+        """Returns the second messages of n clients, in the shape (n, *shape) of ``values``."""
+        own, last = self.draw_weights
         xi = _draw(streams, _FIRST, values.shape, own - self.old_sigma, self.item_table_offset)
         return xi + _draw(streams, _SECOND, values.shape, last, self.item_table_offset)
 
     def bound_output(self, largest: float) -> float:
-        """Returns a bound on the absolute value of all numbers of a message.
+        """Returns an upper bound on the absolute value of the entries of a message.
 
-        A message is noise alone, so that ``largest``, the bound of the gradient, is not used.
+        ``largest``, the bound of the gradient, is not used, because a message is noise alone.
         """
-        own, last = self.weights_of_both_draws
+        own, last = self.draw_weights
         return _TAIL * (abs(own - self.old_sigma) + abs(last))
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """Draws the sum of all clients' messages, which are noise alone, without gradients.
-
-        ``total`` is the sum of the gradients; it gives only the shape.
+        """Returns the sum of all clients' messages, which are noise alone, in the shape of
+        ``total``.
         """
-        own, last = self.weights_of_both_draws
+        own, last = self.draw_weights
         xi = _sum_draws(streams, _FIRST, total.shape, own - self.old_sigma, self.item_table_offset)
         return xi + _sum_draws(streams, _SECOND, total.shape, last, self.item_table_offset)
 
@@ -115,12 +109,11 @@ class NoiseReplacer:
         return replace(self, item_table_offset=self.item_table_offset + count)
 
     @property
-    def weights_of_both_draws(self) -> tuple[float, float]:
+    def draw_weights(self) -> tuple[float, float]:
         """Weights of a client's two standard normal draws in the sum of the client's two messages.
 
-        The first draw makes xi, the noise of the first message. The second draw makes the new noise
-        of the second message. If ``is_repaired``, xi = a + b, the second message is -b, and the
-        second draw makes the part of b that is still random if xi is known.
+        The first draw makes xi. The second draw makes xi' in the paper's protocol. In the repaired
+        protocol it makes the part of b that is random if xi is known.
         """
         if not self.is_repaired:
             return 0.0, self.new_sigma
@@ -131,15 +124,12 @@ class NoiseReplacer:
 def sum_messages(
     first: RandomizedMessages, first_users: Ints, second: RandomizedMessages, second_users: Ints
 ) -> NDArray[np.float64]:
-    """Returns the sum of all messages of a round, without drawing noise that cancels out.
-
-    A device's first message is its gradient plus noise; its second message removes this noise and
-    adds new noise.
+    """Returns the sum of all messages of a round: ``first.sum_all() + second.sum_all()``.
 
     ``first``, ``first_users``: first messages that arrived, and the indices of their senders.
     ``second``, ``second_users``: second messages that arrived, and the indices of their senders.
 
-    The result equals ``first.sum_all() + second.sum_all()``.
+    Noise of a first message that the second message of its sender removes is not drawn.
     """
 
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
@@ -148,7 +138,7 @@ def sum_messages(
     reply, shape = second.randomizer, second.shape
     silent = first.streams.take(np.flatnonzero(~np.isin(first_users, second_users)))
     noise = reply.old_sigma * sum_normals(silent.derive(_FIRST), shape)
-    own, last = reply.weights_of_both_draws
+    own, last = reply.draw_weights
     if own:
         noise += own * sum_normals(second.streams.derive(_FIRST), shape)
     noise += last * sum_normals(second.streams.derive(_SECOND), shape)
@@ -158,7 +148,11 @@ def sum_messages(
 def _draw(
     streams: Streams, key: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float32]:
-    """Draws the noise of all clients, from their random streams with this ``key``."""
+    """Draws normal noise of deviation ``scale`` for all clients, from their streams with this
+    ``key``.
+
+    ``shape`` is the shape of the messages, (n, ...), and ``start`` their position in the table.
+    """
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 
     odd, size = np.asarray(start) % 2, math.prod(shape[1:])  # entries are drawn in pairs
@@ -174,7 +168,10 @@ def _draw(
 def _sum_draws(
     streams: Streams, key: int, shape: tuple[int, ...], scale: float, at: int | Ints
 ) -> NDArray[np.float64]:
-    """Returns the sum of ``_draw`` over all clients, without storing the draws."""
+    """Returns the sum of ``_draw`` over all clients, without storing the draws.
+
+    ``shape`` is the shape of one message, and ``at`` its position in the table.
+    """
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
     odd = int(at) % 2  # equal in all messages

@@ -37,16 +37,17 @@ TableInitializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Flo
 class Party:
     """State of one party during a training.
 
-    ``member_ids``: indices of the party's users (horizontal) or items (vertical) in the whole table
-        of ratings.
-    ``all_ratings``: all ratings of these users or items, users by items.
-    ``trimmed_ratings``: these ratings after trimming (at most a maximum number per user), users by
-        items.
-    ``own_embeddings``: embeddings of these users or items, which the party keeps.
+    The members of a party are its users (horizontal setting) or its items (vertical setting).
+
+    ``member_ids``: indices of the members in the whole table of ratings.
+    ``all_ratings``: all ratings of the members, users by items.
+    ``trimmed_ratings``: ratings of the members after trimming to a maximum number per user, users
+        by items.
+    ``own_embeddings``: embeddings of the members, which the party keeps, one row per member.
     ``rng``: the party's random generator.
-    ``member_share``: the party's share of all users (horizontal) or items (vertical).
+    ``member_share``: number of the members divided by the number of all users or items.
     ``step_size_factor``: factor on the learning rate: one over the mean number of trimmed ratings
-        per user. In the paper this is 1/(m tau), with m items of which a user rated the share tau.
+        per user. In the paper this is 1/(m tau), for m items of which a user rated the share tau.
     """
 
     member_ids: Ints
@@ -69,23 +70,22 @@ class Party:
 
         ``descent``: settings of the steps, with clipping and noise.
         ``tables``: user and item embeddings before the steps.
-        ``scales``: factors on the learning rate for steps on users and on items; at 0 the
-            table does not move.
-        ``first_step``: index of the first of these steps in the whole training, on which the
-            learning rate depends.
+        ``scales``: factors on the learning rate, for steps on user and on item embeddings; at 0 the
+            embeddings do not move.
+        ``first_step``: index of the first of these steps in the whole training, which determines
+            the learning rate.
         """
         return descent.train(*tables, self.trimmed_ratings, self.rng, *scales, count, first_step)
 
 
 @dataclass(frozen=True, slots=True)
 class StepSampling:
-    """Sampling of the ratings of a gradient step, and the divisor of the step's gradient sum.
+    """Sampling of the ratings of a gradient step, and source of the divisor of its gradient sum.
 
     ``unit``: sampled unit: "row" for a fixed number of rows (users) per step; "rating" or "user" if
         each rating or user is sampled independently.
     ``guessed_rated_share``: public guess of the share of pairs of a user and an item that have a
-        rating, from which the divisor is computed; if None, the divisor is computed from the
-        party's own number of ratings.
+        rating, for the divisor; None to compute the divisor from the party's number of ratings.
     """
 
     unit: str = "row"
@@ -95,8 +95,8 @@ class StepSampling:
 class Exchange(ABC):
     """Base class of the protocols by which parties and server exchange embeddings.
 
-    ``is_single_round``: whether the training yields only once, because parties send nothing between
-        their local steps.
+    ``is_single_round``: whether a training yields one round only, because parties send nothing
+        between their local steps.
     ``n_tuning_steps``: number of gradient steps that a party takes alone at the end of the
         training.
     """
@@ -132,8 +132,8 @@ class PartyMf(System):
     ``rate``: sampling rate: share of the rows (users) that a step samples, as in the paper.
     ``parties``: number s of parties, as in the paper.
     ``bound``: R, upper bound of all ratings: the largest possible rating.
-    ``learning_rate``: initial learning rate g, in units that do not depend on the size of the data
-        (``sgd_mf``); the paper does not print it.
+    ``learning_rate``: initial learning rate g, which does not depend on the size of the data (top
+        of ``sgd_mf``); the paper does not print it.
     ``spread``: width of the distribution of initial embeddings, from 0 (all equal) to 1.
     ``division``: division of the data among the parties, by items or by users.
 
@@ -181,9 +181,9 @@ class PartyMf(System):
 
     @property
     def sizes(self) -> statements.Sizes:
-        """Number of rounds, and the maximum number of ratings of a user.
+        """Number of rounds, and maximum number of ratings of a user.
 
-        The second number is None if a user's ratings are at several parties, or are not trimmed.
+        The maximum is None if a user's ratings may be at several parties, or are not trimmed.
         """
         ratings = self.max_ratings if self.division.is_split_by_user else None
         return statements.Sizes(rounds=self.rounds, ratings=ratings)
@@ -234,9 +234,10 @@ class PartyMf(System):
         """Returns the factor on a party's steps: one over the mean number of ratings per user.
 
         ``n_users``, ``n_items``: numbers of users and items of the party.
-        ``ratings``: number of ratings of the party, or an array of such numbers. Not used if
-            ``sampling.guessed_rated_share`` is set: this public guess of the share of items that a
-            user rated then gives the mean.
+        ``ratings``: number of ratings of the party, or an array of such numbers.
+
+        If ``sampling.guessed_rated_share`` is set, the mean is this share times ``n_items``, but at
+        least 1 and at most ``max_ratings``, and ``ratings`` is not used.
         """
         if self.sampling.guessed_rated_share is None:
             return self.division.get_step_scale(n_users, ratings)
@@ -263,9 +264,13 @@ class PartyMf(System):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
 
-        u and v are the embeddings of user and item. If each party has its own item embeddings, v is
-        that of the party that holds the user (array "home"). If each party has its own user
-        embeddings, u is that of the party that holds the item (array "owner").
+        u and v are the embeddings of user and item.
+
+        - One table each of user and item embeddings: both are taken from these tables.
+        - Each party has its own item embeddings: v is that of the party that holds the user (array
+          "home").
+        - Each party has its own user embeddings: u is that of the party that holds the item (array
+          "owner").
         """
         own, items = model.arrays["users"], model.arrays["items"]
         with limit_to_one_thread():
@@ -350,9 +355,8 @@ class PartyMf(System):
 
 
 def get_size_range(n_users: int, parties: int) -> tuple[int, ...]:
-    """Returns the smallest and largest number of users of a party.
-
-    The ``n_users`` users are divided among ``parties`` parties, as equally as whole users allow.
+    """Returns the smallest and the largest number of users of a party, if ``n_users`` users are
+    divided equally among ``parties`` parties.
     """
     count = min(parties, n_users)
     return n_users // count, -(-n_users // count)
@@ -361,8 +365,9 @@ def get_size_range(n_users: int, parties: int) -> tuple[int, ...]:
 def get_sampling_range(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     """Returns the smallest and largest share of a party's rows (users) that a step samples.
 
-    ``sizes`` are the parties' numbers of rows, and ``rate`` is the share before the number of
-    sampled rows is rounded to an integer.
+    ``sizes``: number of rows of each party.
+    ``rate``: intended share. The number of sampled rows is rounded to an integer, so that the
+        shares differ from it.
     """
     shares = [sgd_mf.get_batch_size(size, rate) / size for size in sizes]
     return min(shares), max(shares)

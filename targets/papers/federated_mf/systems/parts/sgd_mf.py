@@ -1,4 +1,6 @@
-"""Gradient descent for matrix factorization, and user embeddings fitted to given items."""
+"""Building blocks of gradient descent for matrix factorization, and user embeddings fitted to given
+item embeddings.
+"""
 
 from __future__ import annotations
 
@@ -54,17 +56,15 @@ def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
 
 
 def init_embeddings(uniform: Floats, bound: float, spread: float = 1.0) -> NDArray[np.float32]:
-    """Returns random initial embeddings, whose predicted ratings u.v are R/2 in expectation.
-
-    Entries are uniform in [0, 2a], with p a^2 = R/2, and rows are projected to norm^2 <= R. u and v
-    are a user's and an item's embedding.
+    """Returns random initial embeddings, with which predicted ratings are about R/2 on average.
 
     ``uniform``: uniform draws in (0, 1), of shape (n, p) for n embeddings of p entries.
     ``bound``: R, the largest rating.
-    ``spread``: width of the distribution; a smaller number moves all entries towards a, so that
-        predictions are closer to R/2 for items with few ratings.
+    ``spread``: width of the distribution, from 0 to 1; at 0 all entries are a (see below).
 
-    The paper states only "randomly". The embeddings do not depend on the data.
+    Entries are uniform in [0, 2a] at ``spread`` 1, with p a^2 = R/2, and rows are projected to
+    norm^2 <= R. With a smaller ``spread``, predictions are closer to R/2 for items with few
+    ratings. The paper states only "randomly". The embeddings do not depend on the data.
     """
     # norm^2 is 2R/3 on average. The few longer rows are projected, because otherwise equation 6
     # would not bound the gradients of the first step.
@@ -104,7 +104,7 @@ def trim_ratings(ratings: sparse.csr_array, max_ratings: int, streams: Streams) 
 def iter_party_blocks(n: int, size: int) -> Iterator[Ints]:
     """Yields the indices of ``n`` parties in blocks of limited memory.
 
-    A party needs ``size`` numbers, and a block at most about four million.
+    ``size``: number of array entries that a party needs; a block has at most about four million.
     """
     for block in compute.iter_blocks(n, size, _NUMBERS):
         yield np.arange(block.start, block.stop)
@@ -142,7 +142,7 @@ def get_learning_rate(step: int, steps: float, rate: float) -> float:
 
 @lru_cache(maxsize=256)
 def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
-    """Computes the epsilon of sampled Gaussian steps as in the paper's experiments.
+    """Computes the epsilon of Poisson-sampled Gaussian steps as in the paper's experiments.
 
     ``noise_multiplier``: deviation of the noise divided by the sensitivity.
     ``rate``: rate of the Poisson sampling.
@@ -166,7 +166,7 @@ def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta:
 
 @lru_cache(maxsize=256)
 def get_theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
-    """Computes the epsilon of sampled Gaussian steps by Theorem 1 (moments accountant).
+    """Computes the epsilon of Poisson-sampled Gaussian steps by Theorem 1 (moments accountant).
 
     ``noise_multiplier``: deviation of the noise divided by the sensitivity.
     ``rate``: rate of the Poisson sampling.
@@ -218,8 +218,8 @@ def make_gaussian_event(
 # Gram matrices come from one sparse product with the items' outer products: memory is
 # (n_items + _USERS) p^2 numbers, for any number of ratings.
 
-# Norm of short initial item embeddings, which hardly move a fitted user embedding, in units of
-# sqrt(R) over the user's number of ratings.
+# Norm of short initial item embeddings, in units of sqrt(R) over the user's number of ratings. A
+# user embedding that is fitted to a long item embedding, too, is hardly moved by short ones.
 SHORT_EMBEDDING_NORM = 1e-4
 _USERS = 4096  # users that are fitted together
 
@@ -235,8 +235,7 @@ def make_initial_user(factors: int, bound: float) -> NDArray[np.float64]:
 def fit_user_embeddings(
     ratings: sparse.csr_array, items: Floats, *, bound: float, steps: int
 ) -> NDArray[np.float32]:
-    """Fits each user's embedding to the user's ratings, and returns the embeddings, one row per
-    user.
+    """Returns user embeddings that are fitted to the users' ratings, one row per user.
 
     ``ratings``: one row per user.
     ``items``: item embeddings, one row per item, which stay fixed.
@@ -260,10 +259,13 @@ def fit_user_embeddings(
 
 
 def predict_ratings(interactions: Interactions, items: Floats, bound: float, steps: int) -> Floats:
-    """Fits user embeddings u to the item embeddings v; returns predicted ratings u.v, (n_users,
-    n_items).
+    """Returns predicted ratings u.v, (n_users, n_items), with user embeddings u that are fitted to
+    the item embeddings v.
 
-    ``bound`` is the largest rating, and ``steps`` the number of gradient steps of a fit.
+    ``interactions``: ratings of the users.
+    ``items``: item embeddings, one row per item.
+    ``bound``: the largest rating.
+    ``steps``: number of gradient steps of a fit.
     """
     ratings = check_ratings(interactions, bound)
     with limit_to_one_thread():
@@ -273,19 +275,17 @@ def predict_ratings(interactions: Interactions, items: Floats, bound: float, ste
 def fit_neighbouring_users(
     bound: float, factors: int, n_fit_steps: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns a user's embeddings, fitted with one additional rating and without it.
-
-    The two embeddings have different directions.
+    """Returns two fitted embeddings of a user: with one additional rating, and without it.
 
     ``bound``: the largest rating; all ratings have this value.
     ``factors``: number of entries of an embedding.
     ``n_fit_steps``: number of steps of the fit.
     ``count``: number of the user's other ratings.
 
-    The embedding is fitted to initial item embeddings that a malicious server chooses. Those of the
-    ``count`` items are short and nonzero in entry 1 alone; that of the additional item is long and
-    nonzero in entry 0 alone. With the additional rating, the user embedding is pulled towards entry
-    0; without it, the user embedding is turned to entry 1.
+    A malicious server chooses initial item embeddings that give the two results different
+    directions. The additional item has a long embedding in the direction of entry 0, and the
+    ``count`` other items have short embeddings in the direction of entry 1. The user embedding is
+    pulled towards entry 0 with the additional rating, and towards entry 1 without it.
     """
     first = np.zeros((count + 1, factors))
     first[:count, 1] = SHORT_EMBEDDING_NORM * math.sqrt(bound) / count
@@ -297,7 +297,7 @@ def fit_neighbouring_users(
     return there.astype(np.float64), gone.astype(np.float64)
 
 
-def bound_message_distance(bound: float, factors: int, n_fit_steps: int) -> float:
+def find_message_distance(bound: float, factors: int, n_fit_steps: int) -> float:
     """Returns a lower bound on the distance between a user's messages with and without a rating.
 
     ``bound``: R, the largest rating.
@@ -305,9 +305,10 @@ def bound_message_distance(bound: float, factors: int, n_fit_steps: int) -> floa
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
 
     The user rated item 1 by R, and item 2 by R or not at all. A malicious server chooses orthogonal
-    initial embeddings, a short one for item 1 and a long one for item 2. Then it broadcasts item
-    embeddings of 0 in every round. The result is at least 2 R^(3/2), which is the distance for a
-    user with a single rating R or none. If embeddings have one entry, the result is 2 R^(3/2).
+    initial embeddings, short for item 1 and long for item 2. Then it broadcasts item embeddings of
+    0 in every round. The result is at least 2 R^(3/2), the distance between the messages of a user
+    with the single rating R and without ratings. If embeddings have one entry, the result is this
+    distance.
     """
     # Without the second rating the fitted user embedding is b, and the message's mean is -2R b in
     # row 1. With the second rating, the user embedding is a, and the mean is -2R a in row 1 or in
@@ -328,10 +329,12 @@ def bound_message_distance(bound: float, factors: int, n_fit_steps: int) -> floa
 def _descend(
     gram: NDArray[np.float64], target: NDArray[np.float64], bound: float, steps: int
 ) -> NDArray[np.float64]:
-    """Minimizes u G u / 2 - b u over embeddings u, for n users, by ``steps`` gradient steps.
+    """Returns embeddings u of n users, (n, p), which minimize u G u / 2 - b u within equation 6.
 
     ``gram``: the matrices G, (n, p, p), for p factors.
     ``target``: the vectors b, (n, p).
+    ``bound``: the largest rating.
+    ``steps``: number of accelerated projected gradient steps.
     """
     trace = np.einsum("nii->n", gram)
     length = np.where(trace > 0, 1.0 / np.where(trace > 0, trace, 1.0), 0.0)[:, None]

@@ -37,7 +37,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOL
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import DropoutMechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    bound_message_distance,
+    find_message_distance,
     get_authors_epsilon,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
@@ -444,15 +444,15 @@ def test_device_messages_differ_by_the_charged_distance() -> None:
     noise = target.sigma * math.sqrt(1 / 0.7)  # of the only device
     moved = seen[0].mean() - seen[1].mean()
     error = 6 * noise * math.sqrt(2 / size)
-    assert moved == pytest.approx(bound_message_distance(5.0, factors, 200), abs=error + 0.05 * ONE)
+    assert moved == pytest.approx(find_message_distance(5.0, factors, 200), abs=error + 0.05 * ONE)
     assert seen[0].std() == pytest.approx(noise, rel=6 / math.sqrt(2 * size) + 0.01)
 
 
 def test_turned_embeddings_differ_by_root_three_halves() -> None:
-    assert bound_message_distance(5.0, 2, 10_000) == pytest.approx(math.sqrt(1.5) * ONE, rel=0.03)
-    assert ONE < bound_message_distance(5.0, 20, 20) < math.sqrt(1.5) * ONE
-    assert bound_message_distance(5.0, 1, 20) == ONE
-    low, high = (bound_message_distance(most, 2, 500) for most in (2.0, 5.0))
+    assert find_message_distance(5.0, 2, 10_000) == pytest.approx(math.sqrt(1.5) * ONE, rel=0.03)
+    assert ONE < find_message_distance(5.0, 20, 20) < math.sqrt(1.5) * ONE
+    assert find_message_distance(5.0, 1, 20) == ONE
+    low, high = (find_message_distance(most, 2, 500) for most in (2.0, 5.0))
     assert low == pytest.approx(high * 0.4**1.5)
 
 

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts import party_mf, s
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_user_item_vectors
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
     LowerBoundMechanism,
-    find_min_last_to_mean_rate,
+    find_min_rate_ratio,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
@@ -197,15 +197,15 @@ def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
     total = rounds * steps
     rates = np.array([sgd_mf.get_learning_rate(step, total, 1.0) for step in range(total)])
     found = min(row.min() / math.sqrt((row**2).mean()) for row in rates.reshape(rounds, steps))
-    assert find_min_last_to_mean_rate(rounds, steps) == pytest.approx(found, rel=1e-13)
-    assert find_min_last_to_mean_rate(rounds, steps) <= 1.0
+    assert find_min_rate_ratio(rounds, steps) == pytest.approx(found, rel=1e-13)
+    assert find_min_rate_ratio(rounds, steps) <= 1.0
 
 
 def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
-    many, fewer = (find_min_last_to_mean_rate(10, steps) for steps in (10**9, 10**4))
+    many, fewer = (find_min_rate_ratio(10, steps) for steps in (10**9, 10**4))
     assert many == pytest.approx(fewer, rel=1e-4)
-    assert 0.9 < find_min_last_to_mean_rate(10, 10) < find_min_last_to_mean_rate(10**9, 10) < 1
-    assert find_min_last_to_mean_rate(100, 1) == find_min_last_to_mean_rate(10**9, 1) == 1.0
+    assert 0.9 < find_min_rate_ratio(10, 10) < find_min_rate_ratio(10**9, 10) < 1
+    assert find_min_rate_ratio(100, 1) == find_min_rate_ratio(10**9, 1) == 1.0
 
 
 def test_parties_draw_entire_rows() -> None:
