@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import Row
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import SUMMARY, make_view_with_inputs
+from fedrec_auditor.attacks.parts.inputs import SUMMARY, add_input_tables
 from fedrec_auditor.auditor.games.attribute import N_DRAWS
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense
@@ -90,8 +90,8 @@ def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, .
         warnings.simplefilter("ignore")
         for name in names:  # compiled beforehand
             member(name).infer(planted(20)[0], background, np.random.default_rng(0))
-        columns = make_view_with_inputs(view).with_only_input(SUMMARY).inputs[SUMMARY].compute_values()
-        read = make_view_with_inputs(view).with_only_input(SUMMARY)
+        columns = add_input_tables(view).with_only_input(SUMMARY).inputs[SUMMARY].compute_values()
+        read = add_input_tables(view).with_only_input(SUMMARY)
         start = time.process_time()
         _ = read.inputs[SUMMARY].inner_products
         row("reading and inner products", "ours", time.process_time() - start, "once for all")
@@ -170,7 +170,7 @@ def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> No
     # A draw is a set of users with known attributes.
     rng = np.random.default_rng(0)
     for group in groups:
-        read = make_view_with_inputs(view).with_only_input(f"{group} only")
+        read = add_input_tables(view).with_only_input(f"{group} only")
         users = read.inputs[f"{group} only"].users.astype(np.int64)
         for attribute in data.attributes.values():
             count = round(0.3 * len(users))

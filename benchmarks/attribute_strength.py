@@ -35,7 +35,7 @@ from sklearn.svm import SVC
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import make_view_with_inputs
+from fedrec_auditor.attacks.parts.inputs import add_input_tables
 from fedrec_auditor.attacks.parts.reading import read_evidence
 from fedrec_auditor.attacks.readers.base import compute_posterior
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -137,14 +137,14 @@ def movielens(name: str) -> Areas:
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     users, codes = np.arange(data.n_users), data.attributes["gender"].codes
     found: Areas = defaultdict(list)
-    raw = make_view_with_inputs(view).inputs
+    raw = add_input_tables(view).inputs
     tables = {
         ", raw": raw.get("raw change", raw["summary"]).compute_values(),
         ", read": compute_posterior(read_evidence(view, users)),
     }
     for draw in range(DRAWS):
         known = np.sort(np.random.default_rng(draw).permutation(users)[: round(KNOWN * len(users))])
-        attack_view(make_view_with_inputs(view), codes, known, np.setdiff1d(users, known), tables, found)
+        attack_view(add_input_tables(view), codes, known, np.setdiff1d(users, known), tables, found)
     return found
 
 

@@ -19,7 +19,7 @@ CODE_FOLDERS = tuple(
 )
 
 
-def derive_choice_name(class_name: str, suffix: str = "") -> str:
+def get_choice_name(class_name: str, suffix: str = "") -> str:
     """Derives the name by which users choose a class, such as "laplace", from its Python name.
 
     class_name: Python name of the class
@@ -27,7 +27,7 @@ def derive_choice_name(class_name: str, suffix: str = "") -> str:
 
     The rule is for modules that have several classes that users can choose.
 
-    >>> derive_choice_name("DplcfSp"), derive_choice_name("LaplaceProtection", "protection")
+    >>> get_choice_name("DplcfSp"), get_choice_name("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
     """
     return re.sub(r"(?<!^)(?=[A-Z])", "-", class_name).lower().removesuffix(f"-{suffix}")

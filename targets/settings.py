@@ -256,7 +256,7 @@ def _hints(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, given
 
 
-def get_numeric_fields(settings: Any) -> dict[str, float]:
+def get_numbers(settings: Any) -> dict[str, float]:
     """Returns the numeric fields of a dataclass object, by name. True and False become 1 and 0."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}

@@ -339,7 +339,7 @@ class ViewWithInputs(View):
         return View(vantage=self.vantage, public=self.public, rounds=self.rounds, notes=self.notes)
 
 
-def make_view_with_inputs(view: View) -> ViewWithInputs:
+def add_input_tables(view: View) -> ViewWithInputs:
     """Returns a copy of the view with input tables for attribute classifiers, made of the uploads.
 
     A view that already has input tables is returned unchanged. Tables have one row per sender. The

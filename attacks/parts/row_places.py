@@ -533,7 +533,7 @@ def score_dependence(messages: Floats, truth: NDArray[np.bool_]) -> float:
     return float(product.sum() / np.sqrt((product**2).sum())) if product.any() else 0.0
 
 
-def assign_spare_rows(order: Ints, n_rows: int) -> Ints:
+def add_spare_rows(order: Ints, n_rows: int) -> Ints:
     """Returns a copy of ``order`` in which items without a table row get unused rows.
 
     order: row of each item; items without a row have a number outside 0 to ``n_rows`` - 1 (M,)

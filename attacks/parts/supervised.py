@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.inputs import GramBlocks, InputTable, JointTable, make_view_with_inputs
+from fedrec_auditor.attacks.parts.inputs import GramBlocks, InputTable, JointTable, add_input_tables
 from fedrec_auditor.targets.transcript import View
 
 
@@ -134,19 +134,19 @@ _ALIKE = 9  # number of decimals of a guess of size 1 that are equal on all proc
 class AttributeProblem:
     """A problem of attribute inference: learn from users of known class, guess all others.
 
-    input_table: input table of the uploads, one row per sender; None without uploads
+    table: input table of the uploads, one row per sender; None without uploads
     known_users: indices of users with known class (k,)
     unknown_users: indices of users to guess (m,)
     class_codes: classes of the known users, numbered from 0 without gaps (k,)
     attributes: other attributes of all users, or None (n_users, s)
 
-    A classifier's input is one row per user: the columns of ``input_table``, followed by the attributes.
-    For a user who sent nothing, all columns of ``input_table`` are 0, which is their mean. The attributes
+    A classifier's input is one row per user: the columns of ``table``, followed by the attributes.
+    For a user who sent nothing, all columns of ``table`` are 0, which is their mean. The attributes
     are scaled to the total variance of the uploads, because unscaled they would have little weight
     among thousands of columns of uploads.
     """
 
-    input_table: InputTable | JointTable | None
+    table: InputTable | JointTable | None
     known_users: NDArray[np.int64]
     unknown_users: NDArray[np.int64]
     class_codes: NDArray[np.int64]
@@ -165,8 +165,8 @@ class AttributeProblem:
         followed by the scaled attributes.
         """
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown_users))
-        if self.input_table is not None:
-            read = self.input_table.inner_products
+        if self.table is not None:
+            read = self.table.inner_products
             rows, width = self.find_senders_and_rows(self.known_users)[1], read.width
             total = float(read.row_sums[rows].sum())
             answered, others = self.find_senders_and_rows(self.unknown_users)
@@ -186,9 +186,9 @@ class AttributeProblem:
     ) -> NDArray[np.float64]:
         """Returns inner products (a, b) of the input rows of ``users`` (a,) and ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
-        if self.input_table is not None:
+        if self.table is not None:
             (sent, rows), (asked, columns) = map(self.find_senders_and_rows, (users, others))
-            out[np.ix_(sent, asked)] = self.input_table.inner_products.gram_matrix[np.ix_(rows, columns)]
+            out[np.ix_(sent, asked)] = self.table.inner_products.gram_matrix[np.ix_(rows, columns)]
         if self.scaled_attributes is not None:
             out += self.scaled_attributes[users] @ self.scaled_attributes[others].T
         return out
@@ -200,15 +200,15 @@ class AttributeProblem:
 
         A row is the user's columns of uploads, followed by the scaled attributes.
 
-        values: columns of the uploads, one row per user of ``input_table``; None without uploads
+        values: columns of the uploads, one row per user of ``table``; None without uploads
         """
         columns: list[NDArray[np.floating[Any]]] = []
         kind = np.dtype(np.float32) if values is None else values.dtype
         for users in (self.known_users, self.unknown_users):
             parts: list[NDArray[np.floating[Any]]] = []
-            if self.input_table is not None and values is not None:
+            if self.table is not None and values is not None:
                 rows, places = self.find_senders_and_rows(users)
-                parts.append(np.zeros((len(users), self.input_table.width), dtype=kind))
+                parts.append(np.zeros((len(users), self.table.width), dtype=kind))
                 parts[0][rows] = values[places]
             if self.scaled_attributes is not None:
                 parts.append(self.scaled_attributes[users].astype(kind))
@@ -256,9 +256,9 @@ class AttributeProblem:
         spread = 0.0 if self.attributes is None else float(self.attributes.var(axis=0).sum())
         if self.attributes is None or not spread > 0:
             return None
-        if self.input_table is None:
+        if self.table is None:
             return self.attributes
-        inner = self.input_table.inner_products.gram_matrix
+        inner = self.table.inner_products.gram_matrix
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.attributes)
 
     def find_senders_and_rows(
@@ -266,12 +266,12 @@ class AttributeProblem:
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Finds which of ``users`` sent uploads, and their rows in the input table.
 
-        Returns two arrays in the same order: positions in ``users``, and row indices of ``input_table``.
+        Returns two arrays in the same order: positions in ``users``, and row indices of ``table``.
         """
-        if self.input_table is None:
+        if self.table is None:
             return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-        sent = np.flatnonzero(np.isin(users, self.input_table.users))
-        return sent, np.searchsorted(self.input_table.users, users[sent])
+        sent = np.flatnonzero(np.isin(users, self.table.users))
+        return sent, np.searchsorted(self.table.users, users[sent])
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ class ClassGuess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    The classifier uses all input tables that are made of the uploads (``inputs.make_view_with_inputs``),
+    The classifier uses all input tables that are made of the uploads (``inputs.add_input_tables``),
     weighted by the leave-one-out accuracy of each on the known users (users of known class). On few
     known users, the accuracies are too uncertain to choose one table. A classifier that needs
     columns uses the table with the largest weight.
@@ -357,7 +357,7 @@ class SupervisedAttack(ABC):
         The adversary's view is read only once.
         """
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
-        whole = make_view_with_inputs(view)
+        whole = add_input_tables(view)
         inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
         problems = [self._make_problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, GuessedLabels] = {}
@@ -396,7 +396,7 @@ class SupervisedAttack(ABC):
         unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
         codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
         problem = AttributeProblem(None, known, unknown, codes, background.attributes)
-        problems = {name: replace(problem, input_table=read) for name, read in inputs.items()}
+        problems = {name: replace(problem, table=read) for name, read in inputs.items()}
         if not problems:
             return "", problem
         if len(problems) == 1:
@@ -406,7 +406,7 @@ class SupervisedAttack(ABC):
         if self.needs_columns:
             return best, problems[best]
         weights = {name: np.exp((area - areas[best]) / _TELLING) for name, area in areas.items()}
-        return best, replace(problem, input_table=JointTable.combine(inputs, weights))
+        return best, replace(problem, table=JointTable.combine(inputs, weights))
 
     def _choose_way(self, problem: AttributeProblem, table: object, name: str, seed: int) -> str:
         """Returns the best source of guesses: ``name`` for the uploads, or a guess without them.
@@ -445,8 +445,8 @@ class SupervisedAttack(ABC):
         """
         m = len(problem.unknown_users)
         if way == NO_UPLOAD:
-            problem, table = replace(problem, input_table=None), None
-        blind = problem.input_table is None and problem.attributes is None
+            problem, table = replace(problem, table=None), None
+        blind = problem.table is None and problem.attributes is None
         if m and problem.n_classes > 1 and not blind and way not in (MAJORITY, FREQUENCIES):
             return self.guess(problem, table, seed)
         rates = np.bincount(problem.class_codes) / len(problem.class_codes)

@@ -284,7 +284,7 @@ def _list_checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
             failed=figure.word is NumberLabel.WRONG,
             reason=f"{catalogue.format_stated_number(figure, format_number)} "
             f"{catalogue.describe_origin(row)}, "
-            f"{catalogue.format_computed_number(figure, format_number)} computed here.",
+            f"{catalogue.format_computed_value(figure, format_number)} computed here.",
         )
         for row in rows
         for figure in row.figures

@@ -157,7 +157,7 @@ def _condense_uploads(game: Trial) -> inputs.ViewWithInputs:
     attack on the same training does not compute them again.
     """
     if _ALL_UPLOADS not in game.table_views:
-        readings = inputs.make_view_with_inputs(game.view)
+        readings = inputs.add_input_tables(game.view)
         if readings.inputs and len(readings.inputs[inputs.SUMMARY].users) > _MAX_SHARED:
             return readings
         game.table_views[_ALL_UPLOADS] = readings
@@ -329,7 +329,7 @@ def _score_on_truth(game: Trial, view: View, question: _Question) -> float | Non
     name = f"{_TRUE_SET} {hash(question.subjects.tobytes())}"
     if name not in game.table_views:
         truth = inputs.make_input_table(game.interactions.ratings, question.subjects)
-        read = inputs.make_view_with_inputs(view.drop_uploads()).with_inputs({inputs.ITEMS: truth})
+        read = inputs.add_input_tables(view.drop_uploads()).with_inputs({inputs.ITEMS: truth})
         game.table_views[name] = read.with_only_input(inputs.ITEMS)
     return get_mean_f1(_guess_all(game, game.table_views[name], question)[0])
 

@@ -51,7 +51,7 @@ class TrainingSimulator:
     ``attack``: attack whose log-odds of the first history are the adversary's only feature. None to
         compute features by ``projection.compute_features``.
     ``machine``: device and memory of a training.
-    ``n_standalone_features``: number of features that may each serve alone as the adversary's score.
+    ``n_standalone_features``: number of features, each of which may serve alone as a score.
         Always 0, because the decision rule combines all features.
     """
 

@@ -380,7 +380,7 @@ class OneRunSimulator:
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``machine``: device and memory of the training.
-    ``n_standalone_features``: number of features that may each serve alone as the adversary's score.
+    ``n_standalone_features``: number of features, each of which may serve alone as a score.
         Always 0, because the decision rule combines all features.
 
     Every canary has one of two histories (interactions of a user) at random. The adversary knows

@@ -298,7 +298,7 @@ def _find_order(
         return None, errors
     known = sparse.csr_array(histories.astype(np.float64))
     units = [row_places.standardise_evidence(part, known) for part in numbers]
-    orders = [row_places.assign_spare_rows(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
+    orders = [row_places.add_spare_rows(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
     values = [max(row_places.check_uniform_support(*u, order) for u in units) for order in orders]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
@@ -306,7 +306,7 @@ def _find_order(
     if not (is_plain and is_even) and is_last and errors >= MIN_ROW_ORDER_Z:
         fits = [fit for unit in units if (fit := row_places.guess_row_order(*unit)) is not None]
         if fits:
-            return row_places.assign_spare_rows(max(fits, key=lambda fit: fit[1])[0], count), errors
+            return row_places.add_spare_rows(max(fits, key=lambda fit: fit[1])[0], count), errors
     return orders[best] if is_plain and (is_even or is_last) else None, errors
 
 

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.targets.declarations import CLAIMS_FILE
-from fedrec_auditor.targets.own_modules import find_member_class, derive_choice_name
+from fedrec_auditor.targets.own_modules import find_member_class, get_choice_name
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
@@ -339,7 +339,7 @@ def _read_members(module: str, *, several: bool = False) -> dict[str, str]:
     if not several and not name.endswith(f"_{folder}"):
         return {name.replace("_", "-"): module}
     noun = (name if several else folder).removesuffix("s")
-    return {derive_choice_name(kind, noun): f"{module}:{kind}" for kind in _list_classes(module)}
+    return {get_choice_name(kind, noun): f"{module}:{kind}" for kind in _list_classes(module)}
 
 
 def _list_classes(module: str) -> dict[str, ast.ClassDef]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import RAW, ViewWithInputs, make_view_with_inputs
+from fedrec_auditor.attacks.parts.inputs import RAW, ViewWithInputs, add_input_tables
 from fedrec_auditor.attacks.parts.supervised import SupervisedAttack
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.metrics import (
@@ -329,11 +329,11 @@ def _run_attacks(
         run = target.run(train, rng, n_kept_rounds=1)
         rows = [_measure_hits(case, splits, target, run.model, rng)]
         last = run.transcript.view(Vantage.SERVER)
-        whole = make_view_with_inputs(last)
+        whole = add_input_tables(last)
         drawn = _KnownUsers(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
         rows += [drawn.row(case, cell, whole.with_only_input(RAW)) for cell in case.upload_scores]
         for group in last.group_names if case.component_scores else ():
-            part = make_view_with_inputs(last.keep_part_group(group)).with_only_input(RAW)
+            part = add_input_tables(last.keep_part_group(group)).with_only_input(RAW)
             name = f", {group} only"
             rows += [drawn.row(case, cell, part, name) for cell in case.component_scores]
     return tuple(rows)

@@ -83,7 +83,7 @@ def combine_trainings(
     )
 
 
-def compute_lower_median(bounds: Sequence[float]) -> float:
+def find_lower_median(bounds: Sequence[float]) -> float:
     """Combines the lower bounds of several trainings into one lower bound: their lower median.
 
     ``bounds``: lower bounds (n,), all at one confidence.
@@ -92,7 +92,7 @@ def compute_lower_median(bounds: Sequence[float]) -> float:
     share no randomness, this is at most as probable as for a single bound. Otherwise it is at most
     twice as probable.
 
-    >>> compute_lower_median([1.0, 3.0]), compute_lower_median([1.0, 3.0, 2.0])
+    >>> find_lower_median([1.0, 3.0]), find_lower_median([1.0, 3.0, 2.0])
     (1.0, 2.0)
     """
     return sorted(bounds)[(len(bounds) - 1) // 2]

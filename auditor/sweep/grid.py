@@ -411,7 +411,7 @@ def combine_rows(
     - Lower bounds on epsilon: their lower median, with 0 for a training without a lower bound.
     - Claims and upper bounds: their maximum.
     """
-    from fedrec_auditor.auditor.run.trainings import compute_lower_median
+    from fedrec_auditor.auditor.run.trainings import find_lower_median
 
     for (place, kind, metric, view), group in _group_rows(rows).items():
         values = [row.value for row in group]
@@ -423,7 +423,7 @@ def combine_rows(
         if kind in ("claimed", "proved", "shown"):
             # Claims and proofs are equal for all trainings, or else the largest one holds for all.
             missing = [0.0] * (n_trainings - len(values))
-            value = compute_lower_median([*values, *missing]) if kind == "shown" else max(values)
+            value = find_lower_median([*values, *missing]) if kind == "shown" else max(values)
             yield AllTrainingsRow(**shared, value=value, trainings=len(values))
             continue
         lows, highs = (

@@ -36,7 +36,7 @@ from fedrec_auditor.reports.record.frontier import NOT_RUN_SEPARATOR, VariantRow
 from fedrec_auditor.reports.record.record import Record, Sweep
 from fedrec_auditor.reports.record.rows import walk_leaves
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import get_numeric_fields
+from fedrec_auditor.targets.settings import get_numbers
 
 logger = logging.getLogger(__name__)
 
@@ -294,7 +294,7 @@ def _describe_twin(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str
     if index is None or (twin := grid[index]).target == variant.target:
         return ""
     systems = (make_target(each.target, each.make_plan(plan, 0)) for each in (variant, twin))
-    own, twins = (dict(get_numeric_fields(each)) for each in systems)
+    own, twins = (dict(get_numbers(each)) for each in systems)
     differ = [
         f"{name} {twins[name]:g} instead of {own[name]:g}"
         for name in sorted(own.keys() & twins.keys())

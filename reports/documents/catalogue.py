@@ -182,7 +182,7 @@ class CatalogueRow(Row):
         return not words or self.verdict in words or self.arithmetic in words
 
     @property
-    def incorrect_numbers(self) -> tuple[StatedNumber, ...]:
+    def wrong_numbers(self) -> tuple[StatedNumber, ...]:
         """Numbers of the entry that are not judged as right."""
         return tuple(figure for figure in self.figures if figure.word is not NumberLabel.RIGHT)
 
@@ -195,7 +195,7 @@ class CatalogueRow(Row):
         """
         if len(self.figures) <= _MAX_LISTED:
             return self.figures
-        return (self.incorrect_numbers or self.figures)[:_MAX_LISTED]
+        return (self.wrong_numbers or self.figures)[:_MAX_LISTED]
 
 
 class EpsilonTableRow(Row):
@@ -273,7 +273,7 @@ def format_formula(row: CatalogueRow) -> str:
     If the entry has several numbers, the text is the formula without a value.
     """
     finding = row.finding
-    value = format_computed_number(_choose(row)) if finding is None else say.format_range(finding)
+    value = format_computed_value(_choose(row)) if finding is None else say.format_range(finding)
     return _append_value(row, row.provable, value)
 
 
@@ -287,7 +287,7 @@ def format_stated_number(figure: StatedNumber, exactly: NumberFormat = say.forma
     return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
 
 
-def format_computed_number(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
+def format_computed_value(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
     """Formats the correct value of a paper's number, as computed here.
 
     A bound gets the words "at most" or "at least". ``exactly`` is the function that formats a
@@ -312,8 +312,8 @@ def explain_verdict(row: CatalogueRow) -> str:
         alone = row.finding is None
         of = "derived" if row.basis is Basis.DERIVED else row.kind if alone else "numbers"
         texts.append(say.PHRASES["meaning"][of][row.arithmetic])
-        if alone and row.incorrect_numbers:
-            agreeing = len(row.figures) - len(row.incorrect_numbers)
+        if alone and row.wrong_numbers:
+            agreeing = len(row.figures) - len(row.wrong_numbers)
             if agreeing and _choose(row).below:
                 texts.append(f"The statement holds at {agreeing} of {len(row.figures)} settings.")
             texts.append(_describe_error(row, _choose(row)))
@@ -326,7 +326,7 @@ def describe_omitted_numbers(row: CatalogueRow) -> str:
     The result is "" if all numbers are listed.
     """
     rest = [figure for figure in row.figures if figure not in row.listed_numbers]
-    poor = sum(figure in row.incorrect_numbers for figure in rest)
+    poor = sum(figure in row.wrong_numbers for figure in rest)
     agreeing = len(rest) - poor
     agree = "1 more number agrees" if agreeing == 1 else f"{agreeing} more numbers agree"
     text = say.join_texts(f"{poor} others do not agree" if poor else "", agree if agreeing else "")
@@ -348,7 +348,7 @@ def _describe_error(row: CatalogueRow, figure: StatedNumber) -> str:
     # The numbers are printed with enough digits to differ.
     equal = say.format_4_digits(figure.claimed) == say.format_4_digits(figure.right)
     digits = say.format_number if equal else say.format_4_digits
-    stated, right = format_stated_number(figure, digits), format_computed_number(figure, digits)
+    stated, right = format_stated_number(figure, digits), format_computed_value(figure, digits)
     said = f"{stated} {describe_origin(row)}"
     return f"For example, {figure.what}: {said}, but {right} as computed here."
 
@@ -372,7 +372,7 @@ def _append_value(row: CatalogueRow, formula: str, value: str) -> str:
 
 def _choose(row: CatalogueRow) -> StatedNumber:
     """Selects the number that represents an entry in one line: the first incorrect one, if any."""
-    return (*row.incorrect_numbers, *row.figures)[0]
+    return (*row.wrong_numbers, *row.figures)[0]
 
 
 # Head of the column with the numbers that are compared with those computed here.
@@ -429,7 +429,7 @@ def build_entry_section(row: CatalogueRow) -> DocSection:
         columns: dict[str, Callable[[StatedNumber], FactValue]] = {
             "Quantity": lambda figure: figure.what,
             stated: lambda figure: format_stated_number(figure, say.format_number),
-            "Computed here": lambda figure: format_computed_number(figure, say.format_number),
+            "Computed here": lambda figure: format_computed_value(figure, say.format_number),
             "Agreement": lambda figure: say.PHRASES["agrees"][figure.word],
             "Method": lambda figure: figure.how,
         }

@@ -74,7 +74,7 @@ class ChangedQuantity(StrEnum):
     ATTACK: result of an attack.
     EPSILON_PROVED: proved upper bound of epsilon.
     CLAIM: claimed epsilon.
-    PRESENCE: presence of a system that only one of the two audits has.
+    SYSTEM: presence of a system that only one of the two audits has.
     UTILITY: quality of recommendations.
     """
 
@@ -83,7 +83,7 @@ class ChangedQuantity(StrEnum):
     ATTACK = "attack"
     EPSILON_PROVED = "epsilon proved"
     CLAIM = "claim"
-    PRESENCE = "system"
+    SYSTEM = "system"
     UTILITY = "utility"
 
 
@@ -522,10 +522,10 @@ def _describe_promise(finding: Finding) -> str:
 def _compare_systems(record: Contents, baseline: Contents) -> Iterator[Change]:
     now, was = _list_targets(record), _list_targets(baseline)
     for name in sorted(now - was):
-        yield Change(Trend.NEUTRAL, ChangedQuantity.PRESENCE, name, "the system is new.", None, name)
+        yield Change(Trend.NEUTRAL, ChangedQuantity.SYSTEM, name, "the system is new.", None, name)
     for name in sorted(was - now):
         words = "only the baseline has it."
-        yield Change(Trend.NEUTRAL, ChangedQuantity.PRESENCE, name, words, name, None)
+        yield Change(Trend.NEUTRAL, ChangedQuantity.SYSTEM, name, words, name, None)
 
 
 def _compare_utility(record: Contents, baseline: Contents) -> Iterator[Change]:

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.components import Component, Floats, Ints, Randomize
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.settings import NoiseSetting, get_numeric_fields
+from fedrec_auditor.targets.settings import NoiseSetting, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -319,7 +319,7 @@ class Protection(Protocol):
     @property
     def settings(self) -> Mapping[str, float]:
         """Settings that the adversary knows: all fields that are numbers or booleans, by name."""
-        return get_numeric_fields(self)
+        return get_numbers(self)
 
 
 class Route(Protocol):

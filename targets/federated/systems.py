@@ -29,8 +29,8 @@ from fedrec_auditor.targets.federated.composition import ComposedSystem
 from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
 from fedrec_auditor.targets.federated.routes import DirectRoute
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.own_modules import derive_choice_name
-from fedrec_auditor.targets.settings import get_field_types, get_numeric_fields
+from fedrec_auditor.targets.own_modules import get_choice_name
+from fedrec_auditor.targets.settings import get_field_types, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
 from fedrec_auditor.targets.systems.system import (
@@ -264,7 +264,7 @@ class FederatedSystem(ComposedSystem):
         The result also has the strongest vantage (position of an adversary) that the route of
         uploads leaves, such as behind secure aggregation.
         """
-        numbers = get_numeric_fields(self.learner) | get_numeric_fields(self)
+        numbers = get_numbers(self.learner) | get_numbers(self)
         return replace(
             super().get_public_info(interactions),
             settings={**self.protection.settings, **numbers},
@@ -432,7 +432,7 @@ def _make_part(kind: str, given: Any) -> Any:
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")
     members = {
-        derive_choice_name(name, kind): value
+        get_choice_name(name, kind): value
         for name, value in vars(module).items()
         if getattr(value, "__module__", "") == module.__name__
     }

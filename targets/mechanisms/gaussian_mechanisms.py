@@ -252,9 +252,9 @@ class SampledGaussian(Checked):
     draws a fixed number of rows.
 
     The method ``delta`` returns a lower bound: sums are grouped in cells, and their privacy losses
-    are rounded to a grid (``compute_lower_curve``). The ratio of the two densities increases with the
-    sum, so that the bound also holds for every system in which a drawn unit shifts the sum at least
-    as far.
+    are rounded to a grid (``compute_lower_curve``). The ratio of the two densities increases with
+    the sum, so that the bound also holds for every system in which a drawn unit shifts the sum at
+    least as far.
 
     The input is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
     shape (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.

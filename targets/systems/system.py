@@ -29,8 +29,8 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repe
 from fedrec_auditor.targets.mechanisms.parts.bases import EpsilonOrZero
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.memory_mapping import RoundStore
-from fedrec_auditor.targets.own_modules import derive_choice_name
-from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numeric_fields
+from fedrec_auditor.targets.own_modules import get_choice_name
+from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import base
 from fedrec_auditor.targets.systems.base import DEFAULT_MACHINE, Model, Population, Target
@@ -289,7 +289,7 @@ class System(Checked, Target, ABC):
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings=get_numeric_fields(self),
+            settings=get_numbers(self),
             item_features=interactions.genres,
         )
 
@@ -348,7 +348,7 @@ class System(Checked, Target, ABC):
 def _get_name(kind: type) -> str:
     """Returns the name of a class on the command line, as ``System.name`` describes it."""
     module = kind.__module__.rpartition(".")[2]
-    own = derive_choice_name(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
+    own = get_choice_name(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
     return str(vars(kind).get("called", own))
 
 

@@ -18,7 +18,7 @@ from fedrec_auditor.attacks.attribute_attacks import (
     AttributeTree,
 )
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, InputTable, make_view_with_inputs
+from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, InputTable, add_input_tables
 from fedrec_auditor.attacks.parts.uploads import iter_message_blocks
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View
@@ -36,7 +36,7 @@ ATTACKS = [
 
 def summarize_all(view: View) -> np.ndarray:
     """The summary of all users, zero for users who sent nothing."""
-    read = make_view_with_inputs(view).inputs[SUMMARY]
+    read = add_input_tables(view).inputs[SUMMARY]
     out = np.zeros((view.public.n_users, read.width), dtype=np.float32)
     out[read.users] = read.compute_values()
     return out
@@ -72,15 +72,15 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
     second, _ = run_fcf(SKEWED, np.random.default_rng(1))
     both = replace(first, rounds=first.rounds + second.rounds)
     np.testing.assert_array_equal(summarize_all(both), summarize_all(second))
-    condensed = make_view_with_inputs(both)
-    assert make_view_with_inputs(condensed) is condensed
+    condensed = add_input_tables(both)
+    assert add_input_tables(condensed) is condensed
     np.testing.assert_array_equal(summarize_all(condensed), summarize_all(both))
 
 
 def test_interactions_are_read_by_one_scale() -> None:
     """Columns of unpopular items keep their small variance."""
     bits = flip(SKEWED, np.random.default_rng(0), p=1.0, q=0.0)
-    read = make_view_with_inputs(bits).inputs[ITEMS].compute_values()
+    read = add_input_tables(bits).inputs[ITEMS].compute_values()
     centred = SKEWED - SKEWED.mean(axis=0)
     np.testing.assert_allclose(read, centred / centred.std(), atol=1e-3)
 
@@ -119,10 +119,10 @@ def test_fewer_messages_of_many_users_are_read(monkeypatch: pytest.MonkeyPatch) 
     """Messages beyond the limit are never read."""
     moved = np.random.default_rng(0).random((90, 30), dtype=np.float32)
     view = make_view(send({"update": Dense(moved, Payload.CHANGE)}), users=90, items=7)
-    whole = make_view_with_inputs(view).inputs[SUMMARY]
+    whole = add_input_tables(view).inputs[SUMMARY]
     monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_USERS_FULL_TABLE", 89)
     monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_TABLE_ROWS", 12 * 20)
-    some = make_view_with_inputs(view).inputs[SUMMARY]
+    some = add_input_tables(view).inputs[SUMMARY]
     assert (len(whole.users), len(some.users)) == (90, 20)
     expected = np.corrcoef(moved[some.users].T)
     np.testing.assert_allclose(np.corrcoef(some.compute_values().T), expected, atol=0.02)
@@ -146,7 +146,7 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
 
     def read(numbers: int) -> InputTable:
         monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_TABLE_SIZE", numbers)
-        return make_view_with_inputs(view).inputs[SUMMARY]
+        return add_input_tables(view).inputs[SUMMARY]
 
     np.testing.assert_array_equal(read(90 * 30).users, np.arange(90))
     some = read(60 * 30)

@@ -27,7 +27,7 @@ from fedrec_auditor.attacks.parts.inputs import (
     SUMMARY,
     InnerProducts,
     JointTable,
-    make_view_with_inputs,
+    add_input_tables,
     make_input_table,
 )
 from fedrec_auditor.attacks.parts.supervised import (
@@ -144,7 +144,7 @@ def test_the_common_part_of_noisy_columns_reveals_the_class() -> None:
         codes = rng.integers(2, size=400)
         means = 0.08 * (2 * codes - 1)[:, None] * rng.choice([-1.0, 1.0], 400)
         messages = {"sent": Dense(rng.normal(means), Payload.CHANGE)}
-        read = make_view_with_inputs(make_view(send(messages), users=400, items=7))
+        read = add_input_tables(make_view(send(messages), users=400, items=7))
         background = Background(known_users=np.arange(120), known_classes=codes[:120], n_classes=2)
         new, old = (
             get_macro_auc(codes[120:], found.scores)

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.settings import (
     describe_setting,
     get_allowed_values,
     get_field_types,
-    get_numeric_fields,
+    get_numbers,
 )
 from tests.contracts.laws import check_ranges
 
@@ -115,7 +115,7 @@ def test_redeclared_fields_keep_or_replace_their_range() -> None:
 
 def test_published_settings_have_their_numbers() -> None:
     published = {"count": 3.0, "rate": 0.5, "flag": 0.0, "free": 0.0}
-    assert get_numeric_fields(Settings(flag=False)) == published
+    assert get_numbers(Settings(flag=False)) == published
 
 
 @dataclass(frozen=True, kw_only=True)

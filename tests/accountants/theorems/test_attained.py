@@ -21,8 +21,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.theorems.neighbours import (
-    compute_lower_shuffle_epsilon,
     compute_attained_epsilon,
+    compute_lower_shuffle_epsilon,
     list_attainment_assumptions,
 )
 from fedrec_auditor.auditor.judging.accounting import list_accountants

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
-from fedrec_auditor.auditor.run.trainings import combine_trainings, compute_lower_median, merge_results
+from fedrec_auditor.auditor.run.trainings import combine_trainings, find_lower_median, merge_results
 from fedrec_auditor.reports.record.record import Record
 
 RUNS = 2000
@@ -53,7 +53,7 @@ def test_one_training_has_the_interval_of_its_users_and_no_prediction():
 @pytest.mark.parametrize("trainings", [1, 2, 3, 4, 5])
 def test_the_median_bound_of_trainings_fails_no_more_often(trainings):
     too_large = np.random.default_rng(2).random((100_000, trainings)) < 0.1
-    median = [compute_lower_median(row) for row in too_large[:20_000].astype(float).tolist()]
+    median = [find_lower_median(row) for row in too_large[:20_000].astype(float).tolist()]
     assert np.mean(median) < 0.1 + 4 * np.sqrt(0.09 / 20_000)
 
 
