@@ -274,11 +274,9 @@ class OutcomeIndex:
 Statistic = ScalarScore | OutcomeIndex
 """A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
-evaluate: computes the numbers.
-cuts: prescribed ends of the intervals by which a rule guesses, without a guess below the first
-    one; None if the values determine the cuts.
+cuts: prescribed ends of the intervals by which a rule guesses; no guess below the first end. None
+    if the values determine the cuts.
 is_raw: whether the number is read from the output without a computation.
-describe: describes the outputs whose number is in an interval.
 """
 
 

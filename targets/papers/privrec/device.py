@@ -20,9 +20,8 @@ from fedrec_auditor.targets.transcript import Broadcast
 Weights = dict[str, Tensor]
 """Weights that devices train, all with a leading device axis.
 
-"user" (n, du) has the embeddings of the user's attributes side by side. "item" (n, width, d) has
-the embeddings of the items in the device's examples. "genre" (n, g, d) and the layers have the
-shapes of the broadcast after the device axis.
+"user" (n, du) has the user's attribute embeddings side by side. "item" (n, width, d) has the items
+of the device's examples. After the first axis, "genre" (n, g, d) and layers are as broadcast.
 """
 
 
