@@ -146,7 +146,7 @@ class TwoRoundNoise(Checked):
         return honest * replaced + (self.masked - self.replaced) * self.round_1_variance
 
 
-def find_min_variance(
+def min_variance(
     *, omega: float, colluding: float = 0.0, announced: float = 1.0, repaired: bool = False
 ) -> float:
     """Returns the smallest variance of the noise that hides a gradient, over all possible dropouts.
