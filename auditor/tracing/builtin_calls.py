@@ -78,8 +78,8 @@ def _sorted(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     reverse, key = run.is_true(kwargs.get("reverse", False)), kwargs.get("key")
     if key is not None:
         return run.call(python_sorted, (args[0], key, reverse), {})
-    value = args[0] if type(args[0]) in SET_TYPES else run.mark_new(list(run.iterate(args[0])))
-    return run.mark_new(run.call_compiled(sorted, (value,), {"reverse": reverse}, "sorted"))
+    value = args[0] if type(args[0]) in SET_TYPES else run.record_new(list(run.iterate(args[0])))
+    return run.record_new(run.call_compiled(sorted, (value,), {"reverse": reverse}, "sorted"))
 
 
 def _pick_best(function: Any, is_better: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
@@ -195,7 +195,7 @@ def _deepcopy(run: OperationTracer, args: Any, kwargs: Any) -> Any:
         entries = {k: _deepcopy(run, (v,), {}) for k, v in value.items()} if kind is dict else [
             _deepcopy(run, (entry,), {}) for entry in value]  # fmt: skip
         run.record_content(value)
-        return tuple(entries) if kind is tuple else run.mark_new(entries)
+        return tuple(entries) if kind is tuple else run.record_new(entries)
     if kind in ARRAYS:
         return run.call(NativeMethod(value, "copy"), (), {})
     if kind not in gate.ATOMIC_TYPES:
@@ -264,7 +264,7 @@ BUILTIN_REPLACEMENTS: dict[int, Callable[[OperationTracer, Any, Any], Any]] = {
     ),
     id(super): make_super,
     id(len): _len,
-    id(list): lambda run, args, kwargs: run.mark_new([*run.iterate(args[0])] if args else []),
+    id(list): lambda run, args, kwargs: run.record_new([*run.iterate(args[0])] if args else []),
     id(tuple): lambda run, args, kwargs: tuple(run.iterate(args[0])) if args else (),
     id(sorted): _sorted,
     id(min): functools.partial(_pick_best, min, operator.lt),

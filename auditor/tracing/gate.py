@@ -165,7 +165,7 @@ class CallGate(ABC):
             self.refuse("the code uses a class whose metaclass overrides __eq__ or __hash__")
         return kind
 
-    def mark_new(self, value: Any) -> Any:
+    def record_new(self, value: Any) -> Any:
         """Records that the present run of the traced code created ``value``; returns ``value``."""
         self.new_objects[id(value)] = value
         return value
@@ -430,10 +430,10 @@ class CallGate(ABC):
                 root = root.base
                 if id(root) in arguments or id(root) in self.reads:
                     return
-            self.mark_new(root)
-            self.mark_new(result)
+            self.record_new(root)
+            self.record_new(result)
         elif kind in _MUTABLE or kind is frozenset or kind is np.random.Generator:
-            self.mark_new(result)
+            self.record_new(result)
         of_numpy = isinstance(result, tuple) and kind.__module__.startswith("numpy")
         if kind in DICTS:
             result = result.values()

@@ -210,7 +210,7 @@ class CallTracer(OperationTracer):
         elif kind is list and name in ("insert", "pop") and args:
             args = (self.fix_value(self.check_input(args[0], "an index")), *args[1:])
         result = self.run_code(lambda: getattr(value, name)(*args))
-        return self.mark_new(result) if name == "copy" else result
+        return self.record_new(result) if name == "copy" else result
 
 
 _EMPTY = types.CellType()
@@ -271,8 +271,8 @@ class Interpreter(CallTracer):
     """
 
     exception_class = TracedError
-    make_slice, lazy = staticmethod(slice), staticmethod(TracedIterator)
-    text = staticmethod("".join)
+    make_slice, make_iterator = staticmethod(slice), staticmethod(TracedIterator)
+    join_texts = staticmethod("".join)
 
     def make_super(self, owner: Any, value: Any) -> Any:
         """Returns the result of ``super()`` in a method that the class ``owner`` defines.
@@ -330,7 +330,7 @@ class Interpreter(CallTracer):
         """Returns the exception that is being handled; None if there is none."""
         return sys.exc_info()[1]
 
-    def is_finally_run(self, before: Any) -> bool:
+    def should_run_finally(self, before: Any) -> bool:
         """Whether the ``finally`` block of a traced ``try`` statement has to run now.
 
         The block is skipped if tracing itself ended within the statement, for example by NotTraced.

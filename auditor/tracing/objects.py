@@ -148,7 +148,7 @@ class ObjectReader(CallGate):
         if name in _OPEN_METHODS.get(kind, ()) or self._is_draw_or_reduction(value, kind, name):
             return NativeMethod(value, name)
         if kind in _OPEN_METHODS:
-            return self.get_attribute(self.mark_new(value.to_concrete()), name)
+            return self.get_attribute(self.record_new(value.to_concrete()), name)
         if kind is TracedGenerator:
             self.refuse(f"tracing does not support Generator.{name}")
         if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM:
@@ -463,7 +463,7 @@ class ObjectBuilder(ObjectReader):
             if builtin and not kwargs:
                 for value in args:
                     self.check_input(value, kind.__name__)
-                return self.mark_new(kind(*args))
+                return self.record_new(kind(*args))
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
         fields = self.look_up(kind, "_fields") if tuple in kind.__bases__ else MISSING
         if fields is not MISSING:
@@ -475,7 +475,7 @@ class ObjectBuilder(ObjectReader):
             self.refuse(f"the code uses {kind.__name__}, which overrides __new__")
         if getattr(kind, "__abstractmethods__", None):
             raise TracedError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
-        value = self.mark_new(object.__new__(kind))
+        value = self.record_new(object.__new__(kind))
         if self.get_fields(kind) and not self.has_source(begin):
             self._init_dataclass(value, args, kwargs)
         elif begin is not object.__init__:

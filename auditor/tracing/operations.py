@@ -105,7 +105,7 @@ class OperationTracer(objects.ObjectBuilder):
             self.refuse_too_long(len(a) + len(b))
         if kind_a in (list, tuple) and (joined or (name == "mul" and kind_b in _FAST)):
             result = self.run_code(lambda: action(a, b))
-            return self.mark_new(result) if kind_a is list else result
+            return self.record_new(result) if kind_a is list else result
         if name == "or" and kind_a in (*ALLOWED_METACLASSES, types.UnionType):
             return a | b
         result = self._call_special(name, f"r{name}", a, b)
@@ -211,7 +211,7 @@ class OperationTracer(objects.ObjectBuilder):
             self.record_content(value)
             self.check_input(index, "an index")
             result = self.run_code(lambda: value[index])
-            return self.mark_new(result) if type(index) is slice else result
+            return self.record_new(result) if type(index) is slice else result
         if kind is enum.EnumType and type(index) is str:
             return self.run_code(lambda: value._member_map_[index])
         if issubclass(kind, tuple) and self.look_up(kind, "__getitem__") is tuple.__getitem__:
@@ -295,14 +295,14 @@ class OperationTracer(objects.ObjectBuilder):
     def make_set(self, entries: Any) -> Any:
         """Returns the set ``{a, b}`` for the entries a, b of ``entries`` in traced code."""
         passed = [self.check_input(entry, "a set") for entry in entries]
-        return self.mark_new(self.run_code(lambda: set(passed)))
+        return self.record_new(self.run_code(lambda: set(passed)))
 
     def make_dict(self, *pairs: Any) -> Any:
         """Returns the dict ``{a: b, **c}`` of traced code.
 
         ``pairs``: (a, b) for each entry, and (c,) for each dict to merge.
         """
-        result: Any = self.mark_new({})
+        result: Any = self.record_new({})
         for key, *values in pairs:
             if not values:
                 self.check_kind(key, (dict,), "**")
@@ -374,7 +374,7 @@ class OperationTracer(objects.ObjectBuilder):
         if "*" in shape:
             place = shape.index("*")
             middle = slice(place, place + len(entries) - least)
-            entries[middle] = [self.mark_new(entries[middle])]
+            entries[middle] = [self.record_new(entries[middle])]
         return tuple(map(self.unpack, entries, shape))
 
     def is_true(self, value: Any) -> bool:

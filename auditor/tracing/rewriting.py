@@ -43,10 +43,10 @@ _CALLS: dict[type, tuple[str, ...]] = {
     ast.Slice: ("make_slice", "lower", "upper", "step"),
     ast.BinOp: ("apply_binary", "op", "left", "right"),
     ast.FormattedValue: ("format_value", "value", "conversion", "format_spec"),
-    ast.JoinedStr: ("text", "values"),
+    ast.JoinedStr: ("join_texts", "values"),
     ast.Set: ("make_set", "elts"),
 }
-_LOOPS = {ast.ListComp: "mark_new", ast.SetComp: "make_set", ast.GeneratorExp: "lazy"}
+_LOOPS = {ast.ListComp: "record_new", ast.SetComp: "make_set", ast.GeneratorExp: "make_iterator"}
 # Nodes that a and b in ``a if condition else b`` may contain if both a and b are computed.
 _ARITHMETIC = (ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.Add, ast.Sub, ast.BitXor)
 _THROWN, _SUBJECT = "<thrown>", "<subject>"
@@ -368,7 +368,7 @@ class _Rewriter(ast.NodeTransformer):
         if not node.finalbody:
             return whole
         before = f"<{next(self.places)}>"
-        test = _op("is_finally_run", _load(before))
+        test = _op("should_run_finally", _load(before))
         whole.finalbody = [ast.If(test, self._visit_block(node.finalbody), [])]
         return [_set(before, _op("get_current_error")), whole]
 
@@ -449,7 +449,7 @@ class _Rewriter(ast.NodeTransformer):
         node.returns = None
         self.visit_Lambda(node)
         if node.args.kwarg is not None:
-            node.body.insert(0, ast.Expr(_op("mark_new", _load(node.args.kwarg.arg))))
+            node.body.insert(0, ast.Expr(_op("record_new", _load(node.args.kwarg.arg))))
         decorators, node.decorator_list = node.decorator_list, []
         called = [_op("call", decorator, _pack([_load(node.name)]), ast.Dict([], []))
                   for decorator in reversed(decorators)]  # fmt: skip
@@ -549,7 +549,7 @@ class _Rewriter(ast.NodeTransformer):
         """Rewrites ``[a, b]`` so that the tracing interpreter marks the list as created by the
         traced code.
         """
-        return _op("mark_new", ast.List(self._visit_all(node.elts), ast.Load()))
+        return _op("record_new", ast.List(self._visit_all(node.elts), ast.Load()))
 
     def visit_Dict(self, node: ast.Dict) -> Any:
         """Rewrites ``{a: b, **c}`` as a call of the tracing interpreter that makes the dict."""

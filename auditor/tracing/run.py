@@ -247,13 +247,13 @@ def _check_output(interpreter: Interpreter, output: Any) -> None:
 def _mark_input(interpreter: Interpreter, value: Any) -> None:
     """Records that the traced call may write to its input ``value``, which is a copy."""
     if type(value) in (list, tuple, dict, set):
-        interpreter.mark_new(value)
+        interpreter.record_new(value)
         for entry in value.values() if type(value) is dict else value:
             _mark_input(interpreter, entry)
     elif type(value) in (np.ndarray, TracedArray):
-        interpreter.mark_new(value)
+        interpreter.record_new(value)
         if type(value) is TracedArray and value.base is not None:
-            interpreter.mark_new(value.base)
+            interpreter.record_new(value.base)
 
 
 def _cover_values(

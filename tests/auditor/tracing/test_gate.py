@@ -122,6 +122,6 @@ def test_no_method_runs_code_of_an_object(first: int) -> None:
     for value, name in METHODS[first : first + 50]:
         for args, kwargs in make_arguments(HOSTILE):
             run = reset_interpreter()
-            own = run.mark_new(value.copy() if hasattr(value, "copy") else value)
+            own = run.record_new(value.copy() if hasattr(value, "copy") else value)
             call = partial(run.call, NativeMethod(own, name), args, kwargs)
             check_no_calls(f"{value!r}.{name}", run, call)
