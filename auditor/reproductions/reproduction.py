@@ -109,7 +109,7 @@ def _calculate_epsilons(
             what=f"epsilon at delta {entry.delta:g}, {entry.clients} of {entry.n_users} clients",
             printed=entry.printed,
             value=entry.upper,
-            beside={"by the authors' counting": entry.recomputed, "leaks at least": entry.lower},
+            beside={"by the authors' counting": entry.counted, "leaks at least": entry.lower},
         )
         for entry in paper.compute_epsilon_rows()
     )

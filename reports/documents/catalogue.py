@@ -206,7 +206,7 @@ class EpsilonTableRow(Row):
     n_users: number of users from whom they are sampled.
     delta: delta of the epsilon.
     printed: epsilon in the paper's table.
-    recomputed: epsilon by the authors' own method of accounting, as computed here.
+    counted: epsilon by the authors' own method of accounting, as computed here.
     lower, upper: bounds of the correct epsilon of the same training.
     """
 
@@ -215,7 +215,7 @@ class EpsilonTableRow(Row):
     n_users: int
     delta: float
     printed: float
-    recomputed: float
+    counted: float
     lower: float
     upper: float
 
@@ -392,7 +392,7 @@ _EPSILON_COLUMNS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
     "Sampled clients / users": lambda row: f"{row.clients} / {row.n_users}",
     "Delta": lambda row: say.format_number(row.delta),
     "Printed epsilon": lambda row: f"{row.printed:.4f}",
-    "Epsilon by the authors' method": lambda row: f"{row.recomputed:.4f}",
+    "Epsilon by the authors' method": lambda row: f"{row.counted:.4f}",
     "Correct epsilon": lambda row: (
         f"{say.format_floor(row.lower)} to {say.format_ceil_4_digits(row.upper)}"
     ),

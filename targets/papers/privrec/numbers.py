@@ -99,7 +99,7 @@ class PrintedEpsilon:
     printed: float
 
     @property
-    def recomputed(self) -> float:
+    def counted(self) -> float:
         """Epsilon by the accounting that the authors seem to use (``compute_printed_epsilon``).
 
         The number is truncated after four decimals, like the printed numbers.
@@ -259,7 +259,7 @@ def compare_authors_epsilons() -> Iterator[ClaimedAndComputed]:
     ``compute_printed_epsilon`` follows the accounting that the authors seem to use.
     """
     for cell in printed_epsilons():
-        yield cell.printed, cell.recomputed, asdict(cell)
+        yield cell.printed, cell.counted, asdict(cell)
 
 
 def compare_true_upload_probability() -> Iterator[ClaimedAndComputed]:
