@@ -33,7 +33,7 @@ gains, see the data.
 """
 _SIMPLE = "popularity, or user and item means"
 LARGE = 100.0
-"""An epsilon from which on a claim is vacuous."""
+"""Epsilon from which on a claim is vacuous."""
 
 
 def figure(data: str, rows: Sequence[Setting]) -> Picture:

@@ -18,7 +18,7 @@ RESULTS = Path(__file__).with_name("frontier.csv")
 TRAININGS = 3
 PRINTED = ("1",)
 STUDY: Mapping[str, tuple[str, ...]] = {"ml-100k": ("0.0625", "1", "16"), "ml-1m": PRINTED}
-"""The data sets of the page, and the noises of each, times the printed."""
+"""Noise scales of each data set of the page, as multiples of the paper's noise."""
 FIRST, *_ = STUDY
 
 

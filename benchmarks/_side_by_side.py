@@ -14,7 +14,7 @@ from scipy import stats
 from benchmarks._peers import ERROR, Scores, peers
 
 SEEDS = {10_000: 21, 100_000: 21, 1_000_000: 3}
-"""How often each size is measured: the largest takes some packages 20 s a time."""
+"""Number of measurements per size; the largest takes some packages 20 s each."""
 
 INTRODUCTION = """## Side by side
 

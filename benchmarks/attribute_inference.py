@@ -48,7 +48,7 @@ FOUR: dict[str, Callable[[], Any]] = {
 }
 TOOLBOX = "Adversarial Robustness Toolbox"
 KINDS = {"mlp": "nn", "tree": "dt", "svc": "svm", "knn": "knn"}
-"""What it calls the classifiers. Its network is one of its own, and it weights no classes."""
+"""The toolbox's names of the classifiers. It has its own network, without class weights."""
 
 
 def measure() -> tuple[Row, ...]:

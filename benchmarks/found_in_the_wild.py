@@ -26,11 +26,11 @@ from benchmarks.wild.page import message, page
 from benchmarks.wild.rows import keep, measured, stored
 
 SECONDS = 600.0
-"""What a package may take."""
+"""Time limit per package, in seconds."""
 
 
 PLACES = tuple(f"{name}:{key}" for name in NAMES for key in Package(name).keys)
-"""Of all rows, in their order."""
+"""Addresses "module:key" of all rows, in order."""
 
 
 def findings() -> dict[str, Finding]:

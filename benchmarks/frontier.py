@@ -61,13 +61,13 @@ ATTACKS = (
     "interaction-membership",
     "interaction-reconstruction",
 )
-"""Attacks on what users met and who they are: who took part, or how often, is not drawn."""
+"""Attacks on interactions and attributes; attacks on participation are not drawn."""
 ON_INTERACTIONS = ("interaction-membership", "interaction-reconstruction")
-"""The attacks on many users, of whom those on attributes take minutes a training."""
+"""Attacks run with many users; attacks on attributes would take minutes per training."""
 METRICS = frozenset({"AUC", "F1"})
-"""Metrics that are drawn: of all users, on a scale from 0 to 1."""
+"""Metrics that are drawn: means over all users, from 0 to 1."""
 WHOLE = frozenset({"user", "server", "training"})
-"""What epsilon is drawn for: all of a user, over a whole training, against the server."""
+"""Scope of the drawn epsilon: all data of a user, whole training, server."""
 
 
 def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: int) -> Sweep:

@@ -40,7 +40,7 @@ GIVEN = {
     (4.0, 10_000): (1.967, 2.171, 2.495, 3.642),
     (8.0, 10_000): (3.587, 3.929, 4.974, 7.543),
 }
-"""Of a true epsilon and so many canaries: guesses of one side, of two, Gaussian, two samples."""
+"""Bounds by (true epsilon, canaries): one-sided, two-sided, Gaussian, two samples."""
 PEER = "jax_privacy"
 
 

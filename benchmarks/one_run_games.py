@@ -32,7 +32,7 @@ TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
     "fedrec-gn": ({}, 3),
     "dp-privrec": ({"rounds": 100}, 1),
 }
-"""Settings, and how often they are timed."""
+"""Settings and number of timings per target."""
 
 
 def time_game(setting: GameSetup, repeats: int) -> list[Row]:

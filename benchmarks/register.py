@@ -33,9 +33,9 @@ from fedrec_auditor.targets.systems.base import Population
 FILE = Path(__file__).parents[1] / "build" / "register.html"
 UNCLAIMED = Path(__file__).with_name("unclaimed.toml")
 FILTERS = ("verdict", "basis", "kind", "mechanism", "unit", "vantage")
-"""By what the page is filtered."""
+"""Columns by which the page can be filtered."""
 NONE = "none"
-"""The unit and vantage of a statement that is about no epsilon; the noise that nothing bounds."""
+"""Unit and vantage of a statement without an epsilon, and noise without a bound."""
 EVENTS = {
     "GaussianDpEvent": "Gaussian",
     "PureDpEvent": "Laplace",
@@ -44,7 +44,7 @@ EVENTS = {
     "BitFlipDpEvent": "randomized response",
     "ShuffledDpEvent": "randomized response",
 }
-"""Kinds of noise of the systems here, by what accountants charge of them."""
+"""Kind of noise by the class of its privacy event."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 Call = Callable[..., Any]
 
 CONFIDENCE = 0.9995
-"""Of one bound, so that a hundred hold together at 95%."""
+"""Confidence of one bound, so that a hundred hold together at 95%."""
 
 
 @dataclass(frozen=True, kw_only=True)

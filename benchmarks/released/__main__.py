@@ -21,7 +21,7 @@ NAMES = tuple(
     for path in sorted(Path(__file__).parent.glob("*.py"))
     if "\nCODE = Checkout(" in path.read_text(encoding="utf-8")
 )
-"""The modules of this folder with the code of a repository."""
+"""Modules of this folder that audit the code of a repository."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -19,7 +19,7 @@ CODE = Checkout(
 )
 SAMPLES = 3_000  # of 100 epochs each, which take milliseconds
 RATING = 3.0
-"""The middle of the ratings: what is sent of a rating x above it differs as that of an error x."""
+"""Middle of the ratings; a rating x above it changes the upload as an error x does."""
 
 
 def audit(folder: Path) -> Iterator[str]:

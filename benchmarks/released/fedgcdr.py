@@ -32,7 +32,7 @@ CODE = Checkout(
     },
 )
 WIDTH, LONG = 16, 3.0
-"""Numbers of a vector, and its length before it is clipped."""
+"""Entries of a vector, and its norm before clipping."""
 SAMPLES = 40_000
 USERS, ITEMS, ROUNDS, RUNS = 60, 60, 5, 200
 NEGATIVES = 4

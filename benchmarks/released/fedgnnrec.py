@@ -26,7 +26,7 @@ CODE = Checkout(
 WIDTH, CLIP, SCALE = 16, 0.1, 0.1
 """Defaults of main.py."""
 USERS, ITEMS, PSEUDO, ROUNDS, RUNS = 60, 200, 60, 5, 200
-"""Pseudo items are as large a share as 500 of the 1,682 of MovieLens 100K."""
+"""Pseudo items have the same share as 500 of the 1,682 items of MovieLens 100K."""
 SAMPLES, LARGE = 40_000, 2.0
 
 

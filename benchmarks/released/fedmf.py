@@ -33,9 +33,9 @@ CODE = Checkout(
 )
 BITS, SAMPLES, RUNS = 128, 5_000, 200
 USERS, ITEMS, ROUNDS = 30, 60, 3
-"""Of the data of which the lists of items of Part are read."""
+"""Size of the data from which Part's item lists are inferred."""
 BEST, FIRST, WIDTH = 5.0, 0.01, 100
-"""The best rating, every number of the first vectors, and how many a vector has."""
+"""Maximum rating, value of all entries of the initial vectors, and their length."""
 
 Ratings = list[tuple[int, float, int]]
 """Items with their ratings and times, in order of time."""

@@ -10,7 +10,7 @@ from benchmarks.others.case import CONFIDENCE
 from fedrec_auditor.reports.say import describe_evidence, to_percent
 
 ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
-"""Nobody's claim: of a function with one, the game says what a message shows."""
+"""A claim that nobody made; with a claim, the game bounds the epsilon of a message."""
 
 
 def audited(

@@ -34,7 +34,7 @@ CODE = Checkout(
 )
 NOISE, WIDTH, NEGATIVES = 0.1, 32, 4
 MADE = Synthetic(n_users=100, n_items=1682, profile=60)
-"""The users whose rows are moved."""
+"""Users whose rows change between the worlds."""
 NETWORKS = 10
 USERS, ITEMS, RUNS = 40, 200, 200
 DEVICES = 20  # of all whose rows are moved
@@ -52,7 +52,7 @@ OPTIONS: dict[str, Any] = {
     "layers": [64, 32, 16, 8],
     "use_cuda": False,
 }
-"""The defaults of train.py; that of dp, 0, is refused by torch."""
+"""Defaults of train.py, except ``dp``: torch refuses its default 0."""
 
 
 @contextmanager

@@ -18,9 +18,9 @@ CODE = Checkout(
     {"utility/dp_mechanism.py": "0f76ac469124a76ead578e87ee151012ee755584"},
 )
 EPSILON, DELTA, CLIP, RATE = 8.0, 1e-5, 5.0, 1e-4
-"""Defaults of utility/parser.py; its default mechanism is another."""
+"""Defaults of utility/parser.py, except the mechanism."""
 MOVED = 2 * RATE * CLIP * sum((1 - 0.9**step) / 0.1 for step in range(1, 11))
-"""By how much ten steps with a momentum of .9 move a number at most."""
+"""Maximum change of a number by ten steps with momentum 0.9."""
 
 
 def audit(folder: Path) -> Iterator[str]:

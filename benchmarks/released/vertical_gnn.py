@@ -28,13 +28,13 @@ CODE = Checkout(
     },
 )
 SAMPLES, PURE = 40_000, 4.0
-"""Draws for an input, and an epsilon without delta that nobody claims."""
+"""Draws per input, and a pure epsilon that nobody claims."""
 LARGE = 2.0
-"""A gradient beyond what it is clamped to."""
+"""A gradient above the clamping limit."""
 PEOPLE, SKETCH = 500, 5
-"""Users, and how many of them a row of the sketch has."""
+"""Number of users, and of users per row of the sketch."""
 TERNARY, WIDTH = Ternary(bound=0.5, size=3.0), 6
-"""A number of a gradient, as entry 37 has it, and the numbers of a user's row."""
+"""Mechanism for one gradient entry (entry 37), and entries per user row."""
 
 
 class _SteppedError(Exception):

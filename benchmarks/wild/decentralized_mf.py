@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 BUDGET, FURTHEST, DIMENSION, EPOCHS = 1.0, 4.0, 10, 100
 SCALE = 2.0 * FURTHEST * math.sqrt(DIMENSION) / BUDGET
-"""Of the Laplace noise: 2 times the largest error times the L1 norm of a unit vector, at most."""
+"""Laplace scale: 2 x largest error x largest L1 norm of a unit vector / budget."""
 
 
 def _noisy(x: float, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ STATISTICS = INSTALLED.load("diffpriv_laplace.statistics")
 LAPLACE = INSTALLED.load("diffpriv_laplace.laplace_mechanism")
 EPSILON = 1.0
 LEAST, MOST = 20.0, 100.0
-"""Values of which the median is asked for."""
+"""Smallest and largest value in the data of the median."""
 
 
 @at_once()

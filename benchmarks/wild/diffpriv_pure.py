@@ -18,14 +18,14 @@ INSTALLED = Package.of(__name__)
 PACKAGE = INSTALLED.load("diffpriv_pure")
 EPSILON = 1.0
 USES, EACH = 100, 1e-5
-"""Responses of epsilon 1 that are composed, and the delta of each."""
+"""Number of composed responses of epsilon 1, and the delta of each."""
 TINY = 1e-15
 """An epsilon at which ``geometric_noise`` gives up."""
 LARGE, DELTA = 10.0, 1e-5
 SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / LARGE
-"""What ``gaussian_sigma(1, LARGE, DELTA)`` gives."""
+"""Result of ``gaussian_sigma(1, LARGE, DELTA)``."""
 COMPOSED = math.sqrt(2.0 * USES * math.log(1.0 / EACH))
-"""What ``advanced_composition(USES, 1, EACH)`` gives, at a delta of USES * EACH."""
+"""Result of ``advanced_composition(USES, 1, EACH)``, at delta USES * EACH."""
 KEPT = math.e / (1.0 + math.e)
 
 

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 INSTALLED = Package.of(__name__)
 INSTALLED.load("diffprivlib.mechanisms", "diffprivlib.models")
 DELTA, MU = 1e-9, 1.0 / 0.3442083317691189
-"""Of the noise that ``GaussianAnalytic`` has at epsilon 20."""
+"""Delta, and sensitivity divided by the noise of ``GaussianAnalytic``, at epsilon 20."""
 
 
 def exponential(x: str, rng: np.random.Generator, size: int) -> NDArray[np.str_]:

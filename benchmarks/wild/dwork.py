@@ -19,7 +19,7 @@ FRAMES = INSTALLED.load("dwork.dataset.pandas")
 SCHEMA = INSTALLED.load("dwork.dataschema")
 TYPES = INSTALLED.load("dwork.language.types")
 HEAVIEST = 200
-"""The largest weight by the schema; the least is 0."""
+"""Maximum weight in the schema; the minimum is 0."""
 
 
 def _table(column: Any, **rows: Sequence[Any]) -> Any:

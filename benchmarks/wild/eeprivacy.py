@@ -17,11 +17,11 @@ INSTALLED = Package.of(__name__)
 OPERATIONS = INSTALLED.load("eeprivacy.operations")
 EPSILON = 1.0
 FAR = 100.0
-"""A value far above the upper bound, which is 1; the lower is 0."""
+"""A value far above the bounds [0, 1]."""
 OPTIONS = (0.5, 1.5)
-"""Of quantiles, for values 0, 1 and more."""
+"""Candidate outputs of a quantile, for values 0, 1 and more."""
 HIGH, MIDDLE = [0] * 14 + [1] * 6, [0] * 3 + [1] * 3 + [2] * 4
-"""Values whose quantile 0.9 and whose median is asked for."""
+"""Data for the quantile 0.9, and data for the median."""
 
 
 def _repeat(operation: Any, size: int, **given: Any) -> NDArray[Any]:

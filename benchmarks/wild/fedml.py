@@ -19,7 +19,7 @@ LAPLACE = INSTALLED.load("fedml.core.dp.mechanisms.laplace", *_PARTS)
 GAUSSIAN = INSTALLED.load("fedml.core.dp.mechanisms.gaussian", *_PARTS)
 LARGEST, EPSILON, DELTA, WEIGHT = 10.0, 0.5, 1e-5, 1000
 SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / EPSILON
-"""What ``NbAFL_DP`` adds where the clients of a round are all there are."""
+"""Noise of ``NbAFL_DP`` if all clients take part in every round."""
 
 
 def _seed(number: int) -> None:

@@ -19,7 +19,7 @@ MECHANISMS = (
     "other",
     "randomized response",
 )
-"""Kinds of what is verified; hashes and sketches that are flipped are randomized response."""
+"""Kinds of mechanisms; flipped hashes and sketches count as randomized response."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,9 @@ UNLEARNING = INSTALLED.load("sage_privacy.dp_unlearning.unlearning_engine")
 LAPLACE = INSTALLED.load("sage_privacy.dp.laplace")
 EPSILON = 1.0
 NEAR = np.array([1.0, 1.0])
-"""A vector that stays, and the one that is forgotten for input 0."""
+"""The retained vector, and the vector that is forgotten for input 0."""
 OTHER = np.array([1.0, 2.0])
-"""The one that is forgotten for input 1."""
+"""The vector that is forgotten for input 1."""
 
 
 def _forgotten(x: int, size: int, strategy: str) -> NDArray[np.float64]:

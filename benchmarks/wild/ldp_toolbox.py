@@ -22,10 +22,10 @@ GRR, HE, LH, SS, UE = (
     for name in ("grr", "he", "lh", "ss", "ue")
 )
 EPSILON, SUBSETS = 1.0, 0.5
-"""Of all protocols, and of the one that selects subsets, of two at this epsilon."""
+"""Epsilon of all protocols but subset selection, and of it (subsets of two)."""
 K = 4
 THRESHOLD = 0.61855
-"""That the package finds best at this epsilon, to five places."""
+"""Threshold that the package finds best at this epsilon, to five places."""
 
 
 @numba.njit  # type: ignore[untyped-decorator]

@@ -18,9 +18,9 @@ from fedrec_auditor.auditor.verification import Density
 INSTALLED = Package.of(__name__)
 EPSILON, K, D = 1.0, 3, 3
 SUBSETS = 4, 0.5
-"""Domain and epsilon at which subsets of two are sent."""
+"""Domain size and epsilon at which the sent subsets have two values."""
 PERMANENT, REPORTS = 2.0, 4
-"""The epsilon of all reports of a user, where each spends ``EPSILON``, and how many are drawn."""
+"""Epsilon of all reports of a user (each has ``EPSILON``), and number of drawn reports."""
 GRR, HE, SS, UE = (
     INSTALLED.load(f"multi_freq_ldpy.pure_frequency_oracles.{n}") for n in ["GRR", "HE", "SS", "UE"]
 )

@@ -29,7 +29,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 HERE = Path(__file__).parent
 INSTALLED = HERE.parents[1] / "build" / "wild"
 NAMES = tuple(sorted(path.stem for path in HERE.glob("*.toml")))
-"""The modules of all packages."""
+"""Module names of all packages."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 INSTALLED = Package.of(__name__)
 EPSILON, DELTA, LARGEST = 1.0, 1e-5, 3
 SIGMA = math.sqrt(math.log(1.25 / DELTA)) / EPSILON
-"""What ``applyDPGaussian`` draws with at sensitivity 1; at s it is sqrt(s) times this."""
+"""Noise of ``applyDPGaussian`` at sensitivity 1; at s it is sqrt(s) times this."""
 SENSITIVITY = 100.0
 
 

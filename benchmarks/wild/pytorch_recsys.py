@@ -13,7 +13,7 @@ from benchmarks.wild import exact
 EPSILON, ITEMS = 1.0, 4
 FLIPPED = 1.0 / (1.0 + math.exp(EPSILON))
 AP = math.exp(-EPSILON)
-"""The chance that an absent item is reported by the asymmetric mechanism."""
+"""Probability that the asymmetric mechanism reports an absent item."""
 
 
 def _bits(x: int, ones: float, zeros: float, rng: np.random.Generator, size: int) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 
 INFINITE = "infinite"
 LONGEST = 100
-"""Characters of an event that is written out."""
+"""Maximum length of a written event, in characters."""
 RESULTS = Path(__file__).parents[1] / "found_in_the_wild.json"
 
 

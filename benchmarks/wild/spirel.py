@@ -12,9 +12,9 @@ from benchmarks.wild import exact
 TOTAL, ROUNDS, PEMF_TOTAL, PEMF_ROUNDS, PLACES = 0.8, 10, 1.0, 20, 4
 HALF = TOTAL / 2.0
 KEPT = math.exp(TOTAL) / (1.0 + math.exp(TOTAL))
-"""The coin of the baseline ICF."""
+"""Probability of a kept bit in the baseline ICF."""
 OTHER = 1.0 / (math.exp(HALF) + 1.0)
-"""The chance that the bit of a user's own pair of places is 1; of all others it is a half."""
+"""Probability of a 1 at the user's own pair of places; 1/2 at all others."""
 
 
 def _minus(x: float, above: float, below: float) -> float:

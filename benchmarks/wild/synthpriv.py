@@ -18,7 +18,7 @@ HISTOGRAM = INSTALLED.load("synthpriv.privacy.dpecdf")
 logging.getLogger("synthpriv.dp").setLevel(logging.WARNING)  # it logs each fit
 EPSILON = 1.0
 LOW, HIGH = 0.25, 0.75
-"""The middles of two bins."""
+"""Centres of two bins."""
 
 
 def encoder(x: int, rng: np.random.Generator) -> float:

@@ -17,9 +17,9 @@ NUMERICAL = INSTALLED.load("trasgodp.numerical")
 PLACES = INSTALLED.load("trasgodp.geoindis", "folium")
 EPSILON = 1.0
 PLACE, APART = (43.46, -3.81), 1000.0
-"""A latitude and longitude, and how many metres further north the other place is."""
+"""Latitude and longitude of input 0, and metres from there north to input 1."""
 METRES = 6_371_000 * math.pi / 180.0
-"""In one degree of latitude, as the package has it."""
+"""Metres per degree of latitude in the package."""
 PER_METRE = EPSILON / APART
 
 
