@@ -31,7 +31,7 @@ class Row:
     note: str = ""
 
 
-def best_of(ways: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
+def time_best(ways: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
     """Returns the least wall-clock seconds of each function in ``ways``, by name.
 
     The functions run in turn ``repeats`` times.
@@ -45,7 +45,7 @@ def best_of(ways: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, f
     return seconds
 
 
-def own_peak() -> float:
+def get_peak_memory() -> float:
     """The peak memory of this process in MiB, without that of the process that started it."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM"))

@@ -16,10 +16,10 @@ from fedrec_auditor.reports.record import store
 
 RESULTS = Path(__file__).with_name("frontier.csv")
 TRAININGS = 3
-PRINTED = ("1",)
-STUDY: Mapping[str, tuple[str, ...]] = {"ml-100k": ("0.0625", "1", "16"), "ml-1m": PRINTED}
+PRINTED_NOISE = ("1",)
+STUDY: Mapping[str, tuple[str, ...]] = {"ml-100k": ("0.0625", "1", "16"), "ml-1m": PRINTED_NOISE}
 """Noise scales of each data set of the page, as multiples of the paper's noise."""
-FIRST, *_ = STUDY
+MAIN_DATA, *_ = STUDY
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Setting:
         return not coin and self.attack.rpartition(", ")[2] == str(Vantage.SERVER)
 
     @property
-    def louder(self) -> float:
+    def noise_growth(self) -> float:
         """The noise of a system trained with ``learns``, divided by the printed noise; else 1."""
         if not self.learns:
             return 1.0
@@ -187,10 +187,10 @@ class Setting:
         return taken / printed if isinstance(taken, float) and printed else 1.0
 
 
-def write(rows: Sequence[Setting], path: Path = RESULTS) -> None:
+def write_rows(rows: Sequence[Setting], path: Path = RESULTS) -> None:
     """Writes the rows as CSV, and keeps stored rows of other families and data sets."""
     fresh = {(row.data, row.family) for row in rows}
-    known = read(path) if path.exists() else ()
+    known = read_rows(path) if path.exists() else ()
     kept = [row for row in known if (row.data, row.family) not in fresh]
     data, families = [*STUDY], [family.name for family in FAMILIES]
     every = sorted(
@@ -199,27 +199,27 @@ def write(rows: Sequence[Setting], path: Path = RESULTS) -> None:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(field.name for field in fields(Setting))
-    table.writerows([_cell(value) for value in astuple(row)] for row in every)
+    table.writerows([_format_cell(value) for value in astuple(row)] for row in every)
     store.write_all({path: text.getvalue().encode()})
 
 
-def _cell(value: object) -> object:
+def _format_cell(value: object) -> object:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.5g}"
     return value
 
 
-def read(path: Path = RESULTS) -> tuple[Setting, ...]:
+def read_rows(path: Path = RESULTS) -> tuple[Setting, ...]:
     """Reads the rows of frontier.csv."""
     kinds = {field.name: field.type for field in fields(Setting)}
     with path.open(encoding="utf-8", newline="") as file:
         return tuple(
-            Setting(**{name: _READS[kinds[name]](cell) for name, cell in row.items()})
+            Setting(**{name: _PARSERS[kinds[name]](cell) for name, cell in row.items()})
             for row in csv.DictReader(file)
         )
 
 
-_READS: dict[object, Callable[[str], Any]] = {
+_PARSERS: dict[object, Callable[[str], Any]] = {
     "str": str,
     "int": int,
     "bool": lambda cell: cell == "True",

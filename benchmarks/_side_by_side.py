@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from scipy import stats
 
-from benchmarks._peers import ERROR, Scores, peers
+from benchmarks._peers import ERROR, Scores, load_peers
 
 SEEDS = {10_000: 21, 100_000: 21, 1_000_000: 3}
 """Number of measurements per size; the largest takes some packages 20 s each."""
@@ -25,7 +25,7 @@ truth: "!" marks more than a bound of 95% may have, by a binomial test at 5%. "G
 that the law is Gaussian, and has no answer at delta 0."""
 
 
-class Law(Protocol):
+class Mechanism(Protocol):
     """A mechanism on the inputs 0 and 1 with known epsilon ``truth`` at ``delta``."""
 
     name: str
@@ -46,26 +46,26 @@ class Law(Protocol):
 class Cell:
     """Bounds of one method on one mechanism over all seeds, with mean seconds per bound."""
 
-    found: tuple[float, ...]
+    bounds: tuple[float, ...]
     truth: float
     seconds: float
 
     def __str__(self) -> str:
-        if not self.found:
+        if not self.bounds:
             return "no answer"
-        above = sum(bound > self.truth + 1e-9 for bound in self.found)
-        chance = stats.binom.sf(above - 1, len(self.found), ERROR)
+        above = sum(bound > self.truth + 1e-9 for bound in self.bounds)
+        chance = stats.binom.sf(above - 1, len(self.bounds), ERROR)
         mark = "!" if above and chance < ERROR else ""
-        return f"{np.median(self.found):.3f}{mark} ({above})"
+        return f"{np.median(self.bounds):.3f}{mark} ({above})"
 
 
-def side_by_side(laws: Iterable[Law]) -> list[str]:
+def compare_packages(laws: Iterable[Mechanism]) -> list[str]:
     """Lines of Markdown: a table with one row per method and size, one column per mechanism.
 
     Further lines state the reason for each absent package.
     """
     laws = tuple(laws)
-    installed, absent = peers()
+    installed, absent = load_peers()
     ways = {"ours": None} | {peer.name: peer.bound for peer in installed}
     lines = [
         INTRODUCTION,
@@ -75,8 +75,8 @@ def side_by_side(laws: Iterable[Law]) -> list[str]:
     ]
     for n in SEEDS:
         for name, bound in ways.items():
-            cells = [_cell(law, n, bound) for law in laws]
-            times = [cell.seconds for cell in cells if cell.found]
+            cells = [_measure_cell(law, n, bound) for law in laws]
+            times = [cell.seconds for cell in cells if cell.bounds]
             lines.append(
                 f"| {n:,} | {name} | {' | '.join(map(str, cells))} | "
                 f"{sum(times) / max(1, len(times)):.2f} s |"
@@ -85,7 +85,7 @@ def side_by_side(laws: Iterable[Law]) -> list[str]:
     return [*lines, "", *(f"- {package}: {reason}." for package, reason in absent.items())]
 
 
-def _cell(law: Law, n: int, bound: Callable[[Scores, Scores, float], float | None] | None) -> Cell:
+def _measure_cell(law: Mechanism, n: int, bound: Callable[..., float | None] | None) -> Cell:
     bounds, seconds = [], 0.0
     for seed in range(SEEDS[n]):
         if bound is None:

@@ -44,12 +44,12 @@ def time_game(setting: GameSetup, repeats: int) -> list[Row]:
     data = game.canaries.make_data_set(tossing.random(len(game.canaries)) < 0.5)
     scores: dict[str, Any] = {}
 
-    def played() -> None:
+    def run_game() -> None:
         scores.update(game(0, 1, np.random.SeedSequence(0)))
 
     ways: dict[str, Callable[[], Any]] = {
         "training": lambda: game.target.run(data, training, None, DEFAULT_MACHINE),
-        "training and scoring": played,
+        "training and scoring": run_game,
     }
     seconds = dict.fromkeys(ways, np.inf)
     for _ in range(repeats):

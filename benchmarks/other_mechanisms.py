@@ -23,7 +23,7 @@ LIBRARIES = ("diffprivlib", "opendp")
 RESULTS = Path(__file__).with_name("OTHER_MECHANISMS.md")
 
 
-def row(case: Case) -> str:
+def format_row(case: Case) -> str:
     """One line of the table: claim, result of ``verify_ldp``, and its cause."""
     start = time.perf_counter()
     result = case.verify()
@@ -48,12 +48,12 @@ def row(case: Case) -> str:
     )
 
 
-def report() -> str:
+def format_page() -> str:
     """Markdown with a table per library, or a line if the library is not installed."""
     parts = ["# Other people's mechanisms", (__doc__ or "").strip()]
     for library in LIBRARIES:
         try:
-            found = importlib.import_module(f"benchmarks.others.{library}").cases()
+            found = importlib.import_module(f"benchmarks.others.{library}").list_cases()
         except ImportError as error:
             parts.append(f"## {library}\n\nNot installed ({error}): pip install '.[peers]'.")
             continue
@@ -63,11 +63,11 @@ def report() -> str:
             "|---|---|---|---|---|---|---|---|---|",
         ]
         for case in found:
-            lines.append(row(case))
+            lines.append(format_row(case))
             print(lines[-1], flush=True)
         parts.append(f"## {library} {metadata.version(library)}\n\n" + "\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
-    RESULTS.write_text(report(), encoding="utf-8")
+    RESULTS.write_text(format_page(), encoding="utf-8")

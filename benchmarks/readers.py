@@ -26,7 +26,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 ROUNDS, USERS = 2, 300
 
 
-def row(name: str, data: Interactions) -> str:
+def format_row(name: str, data: Interactions) -> str:
     """The table line of one system; empty if no message is linked to a user."""
     target = FAMILIES["targets"].load_class(name)().limit_rounds(ROUNDS)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
@@ -59,7 +59,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     with limit_to_one_thread():
         for name in sys.argv[1:] or FAMILIES["targets"].list_names():
-            line = row(name, data)
+            line = format_row(name, data)
             if line:
                 print(line, flush=True)
 

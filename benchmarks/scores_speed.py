@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks import Row, best_of
-from benchmarks._peers import ERROR, peers
+from benchmarks import Row, time_best
+from benchmarks._peers import ERROR, load_peers
 from fedrec_auditor.auditor.worlds.scores import from_scores
 
 N, DELTA = 1_000_000, 1e-5
@@ -33,12 +33,12 @@ def measure() -> tuple[Row, ...]:
         ways[name] = lambda name=name: (
             from_scores(*scores, delta=DELTA, confidence=1 - ERROR, estimator=name).epsilon
         )
-    found, missing = peers()
+    found, missing = load_peers()
     for peer in found:
         if peer.name.startswith(PEER) and "Clopper" in peer.name:
             ways[peer.name] = partial(peer.bound, *scores, DELTA)
     with threadpool_limits(1):
-        seconds = best_of(ways)
+        seconds = time_best(ways)
         rows = [
             Row(
                 job=JOB,

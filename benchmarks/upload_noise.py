@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks import Row, best_of
+from benchmarks import Row, time_best
 from fedrec_auditor.targets.noise_kernel import add_laplace
 from fedrec_auditor.targets.streams import Streams
 
@@ -24,24 +24,24 @@ def measure() -> tuple[Row, ...]:
     sent = rng.normal(size=(CLIENTS, SIZE)).astype(np.float32)
     streams, out = Streams.spawn(rng, CLIENTS), np.empty_like(sent)
 
-    def at_once() -> None:
+    def add_by_generator() -> None:
         out[:] = np.clip(sent, -CLIP, CLIP) + rng.laplace(scale=SCALE, size=sent.shape)
 
-    def in_numpy() -> None:
+    def add_by_streams() -> None:
         for client in range(CLIENTS):
             draws = streams.take(np.array([client])).draw_laplace(SIZE)[0]
             out[client] = np.clip(sent[client], -CLIP, CLIP) + SCALE * draws
 
-    def fused() -> None:
+    def add_fused() -> None:
         add_laplace(sent, streams.seeds, CLIP, SCALE, out)
 
     ways: dict[str, Callable[[], None]] = {
-        "numpy, one generator": at_once,
-        "streams, in numpy": in_numpy,
-        "ours: streams, fused": fused,
+        "numpy, one generator": add_by_generator,
+        "streams, in numpy": add_by_streams,
+        "ours: streams, fused": add_fused,
     }
-    fused()  # compiled before it is timed
-    seconds = best_of(ways)
+    add_fused()  # compiled before it is timed
+    seconds = time_best(ways)
     return tuple(
         Row(job=JOB, way=way, seconds=seconds[way], work=sent.size, unit="entries") for way in ways
     )

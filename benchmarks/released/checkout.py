@@ -15,11 +15,11 @@ from types import ModuleType
 
 import numpy as np
 
-from benchmarks.wild.package import blank_module, is_blank, is_here
+from benchmarks.wild.package import has_package, is_blank, make_blank_module
 from fedrec_auditor.accountants.errors import InputError
 
 
-def blob(content: bytes) -> str:
+def hash_blob(content: bytes) -> str:
     """The SHA-1 by which git identifies a file with this content.
 
     >>> blob(b"")
@@ -44,14 +44,14 @@ class Checkout:
         """Raises InputError if a file differs from the commit's, or a needed package is missing."""
         for name, expected in self.files.items():
             path = folder / name
-            found = blob(path.read_bytes()) if path.is_file() else "no such file"
+            found = hash_blob(path.read_bytes()) if path.is_file() else "no such file"
             if found != expected:
                 raise InputError(
                     f"Expected {name} of {self.repository} at {self.commit} ({expected}) in "
                     f"{folder}, got {found}. Clone the repository and check that commit out."
                 )
         for name, version in self.needs.items():
-            if not is_here(name, version):
+            if not has_package(name, version):
                 raise InputError(
                     f"Expected {name} {version}, which {self.repository} imports, got another one "
                     f"or none. pip install {name}=={version}, or put it on PYTHONPATH."
@@ -66,8 +66,8 @@ class Checkout:
         output is suppressed. Raises InputError for a module that is not in the folder.
         """
         folder = folder.resolve()
-        with _importable(folder, ["main.py", *options]), redirect_stdout(StringIO()):
-            sys.modules.update((name, blank_module(name)) for name in blank)
+        with _import_from(folder, ["main.py", *options]), redirect_stdout(StringIO()):
+            sys.modules.update((name, make_blank_module(name)) for name in blank)
             modules = [importlib.import_module(name) for name in names]
         for module in modules:
             if not _is_within(module, folder):
@@ -79,7 +79,7 @@ class Checkout:
 
 
 @contextmanager
-def _importable(folder: Path, argv: list[str]) -> Iterator[None]:
+def _import_from(folder: Path, argv: list[str]) -> Iterator[None]:
     """Imports from ``folder`` first, and removes the modules of the folder at the end."""
     before = list(sys.path), sys.argv, dict(sys.modules)
     sys.path.insert(0, str(folder))

@@ -9,11 +9,11 @@ import fedrec_auditor
 from benchmarks.others.case import CONFIDENCE
 from fedrec_auditor.reports.say import describe_evidence, to_percent
 
-ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
+CLAIM = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
 """A claim that nobody made; with a claim, the game bounds the epsilon of a message."""
 
 
-def audited(
+def measure(
     name: str, system: Any, data: Any, runs: int, *attacks: str, **settings: Any
 ) -> Iterator[str]:
     """Yields results of the local game (a test on one message) and of attacks, for a system.
@@ -40,7 +40,7 @@ def audited(
         yield f"{name}: {row.attack}, {row.metric} {row.value:.3f}"
 
 
-def verified(
+def verify(
     name: str,
     words: str,
     call: Any,

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Drawn = Callable[[Any, np.random.Generator, int], NDArray[Any]]
+Sampler = Callable[[Any, np.random.Generator, int], NDArray[Any]]
 
 
-def at_once(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], Any]], Drawn]:
+def draw_in_batch(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], Any]], Sampler]:
     """Returns a decorator from ``draw(x, size)`` to ``call(x, rng, size)`` for ``verify_ldp``.
 
     ``draw`` uses the global generators of random and numpy, and those of ``seeders``.
     """
 
-    def wrap(draw: Callable[[Any, int], Any]) -> Drawn:
+    def wrap(draw: Callable[[Any, int], Any]) -> Sampler:
         def call(x: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
             for seed in (random.seed, np.random.seed, *seeders):
                 seed(rng.integers(2**32).item())
@@ -34,17 +34,17 @@ def at_once(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], An
     return wrap
 
 
-def one_by_one(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any], Any]], Drawn]:
+def draw_one_by_one(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any], Any]], Sampler]:
     """Returns a decorator from ``draw(x)``, one output, to ``call(x, rng, size)``.
 
-    ``seeders`` are as for ``at_once``.
+    ``seeders`` are as for ``draw_in_batch``.
     """
 
-    def wrap(draw: Callable[[Any], Any]) -> Drawn:
-        def many(x: Any, size: int) -> NDArray[Any]:
+    def wrap(draw: Callable[[Any], Any]) -> Sampler:
+        def fill(x: Any, size: int) -> NDArray[Any]:
             return np.array([draw(x) for _ in range(size)])
 
-        many.__name__, many.__module__, many.__doc__ = draw.__name__, draw.__module__, draw.__doc__
-        return at_once(*seeders)(many)
+        fill.__name__, fill.__module__, fill.__doc__ = draw.__name__, draw.__module__, draw.__doc__
+        return draw_in_batch(*seeders)(fill)
 
     return wrap

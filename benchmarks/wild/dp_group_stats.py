@@ -6,8 +6,8 @@ import numpy as np
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-MECHANISMS = INSTALLED.load("dp_group_stats.mechanisms")
+PACKAGE = Package.from_module(__name__)
+MECHANISMS = PACKAGE.load("dp_group_stats.mechanisms")
 EPSILON = 1.0
 
 

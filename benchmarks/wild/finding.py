@@ -48,12 +48,12 @@ class Finding(Case):
     account: Mapping[str, Any] | None = None
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """The key of its stored result, "module:key", without the module's package."""
         return f"{self.module.rpartition('.')[2]}:{self.key}"
 
     @property
-    def broken(self) -> bool:
+    def is_refuted(self) -> bool:
         """Whether the exact epsilon exceeds the claimed epsilon."""
         return self.exact > self.epsilon * (1.0 + 1e-9)
 

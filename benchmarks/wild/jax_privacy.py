@@ -6,8 +6,8 @@ from typing import Any
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-ACCOUNTING = INSTALLED.load("jax_privacy.accounting", "jax_privacy", "chex", "optax")
+PACKAGE = Package.from_module(__name__)
+ACCOUNTING = PACKAGE.load("jax_privacy.accounting", "jax_privacy", "chex", "optax")
 RECORDS = 10_000
 INTERVAL = 1e-3
 """Grid step of privacy losses; the default 1e-4 gives a bound below the audit's."""

@@ -26,9 +26,9 @@ from typing import Any
 from benchmarks.wild.finding import Finding
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 
-HERE = Path(__file__).parent
-INSTALLED = HERE.parents[1] / "build" / "wild"
-NAMES = tuple(sorted(path.stem for path in HERE.glob("*.toml")))
+WILD_FOLDER = Path(__file__).parent
+INSTALL_FOLDER = WILD_FOLDER.parents[1] / "build" / "wild"
+NAMES = tuple(sorted(path.stem for path in WILD_FOLDER.glob("*.toml")))
 """Module names of all packages."""
 
 
@@ -43,14 +43,14 @@ class Package:
     name: str
 
     @classmethod
-    def of(cls, module: str) -> Package:
+    def from_module(cls, module: str) -> Package:
         """Returns the package of a module, given by its full name."""
         return cls(module.rpartition(".")[2])
 
     @cached_property
     def toml(self) -> dict[str, Any]:
         """The contents of the package's TOML file."""
-        return tomllib.loads((HERE / f"{self.name}.toml").read_text(encoding="utf-8"))
+        return tomllib.loads((WILD_FOLDER / f"{self.name}.toml").read_text(encoding="utf-8"))
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -62,15 +62,15 @@ class Package:
     @property
     def folder(self) -> Path:
         """The folder in which the package is installed."""
-        return INSTALLED / self.name
+        return INSTALL_FOLDER / self.name
 
     @property
-    def results(self) -> Path:
+    def results_file(self) -> Path:
         """The file with the measured results of the package."""
-        return INSTALLED / f"{self.name}.json"
+        return INSTALL_FOLDER / f"{self.name}.json"
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """The package's name, with its version or commit."""
         return f"{self.toml['package']} {self.toml.get('version') or self.toml['commit']}"
 
@@ -82,9 +82,7 @@ class Package:
         if "version" not in self.toml:
             return ""
         versions = {self.toml["package"]: self.toml["version"]} | self.toml.get("needs", {})
-        wanted = [
-            f"{name}=={version}" for name, version in versions.items() if not is_here(name, version)
-        ]
+        wanted = [f"{name}=={v}" for name, v in versions.items() if not has_package(name, v)]
         present = {path.stem.lower() for path in self.folder.glob("*.dist-info")}
         if {name.replace("==", "-").replace("-", "_").lower() for name in wanted} <= {
             name.replace("-", "_") for name in present
@@ -110,15 +108,15 @@ class Package:
             sys.path.append(str(self.folder))
         missing = [name for name in blank if name not in sys.modules]
         for name in missing:
-            sys.modules[name] = blank_module(name)
+            sys.modules[name] = make_blank_module(name)
         try:
             return importlib.import_module(module)
         except Exception as error:  # whatever a foreign module raises
             for name in missing:
                 del sys.modules[name]
-            return Absent(error)
+            return AbsentModule(error)
 
-    def findings(self) -> tuple[Finding, ...]:
+    def list_findings(self) -> tuple[Finding, ...]:
         """The package's mechanisms with their claims."""
         module = importlib.import_module(f"benchmarks.wild.{self.name}")
         defaults = self.toml.get("defaults", {})
@@ -141,7 +139,7 @@ class Package:
         return tuple(listed)
 
 
-def is_here(name: str, version: str) -> bool:
+def has_package(name: str, version: str) -> bool:
     """Whether the project's environment has the package at this version."""
     try:
         return metadata.version(name) == version
@@ -149,7 +147,7 @@ def is_here(name: str, version: str) -> bool:
         return False
 
 
-class Absent:
+class AbsentModule:
     """Stands for a module that cannot be imported, and raises its error on first use."""
 
     def __init__(self, error: Exception) -> None:
@@ -159,7 +157,7 @@ class Absent:
         raise self._error.with_traceback(None)
 
 
-def blank_module(name: str) -> ModuleType:
+def make_blank_module(name: str) -> ModuleType:
     """An empty module; if the name is a folder of modules, these can still be imported.
 
     Every name in an empty module is None.
@@ -170,16 +168,16 @@ def blank_module(name: str) -> ModuleType:
     if spec is not None and spec.submodule_search_locations is not None:
         return importlib.util.module_from_spec(spec)
     blank = ModuleType(name)
-    vars(blank)["__getattr__"] = _nothing
+    vars(blank)["__getattr__"] = _return_none
     return blank
 
 
 def is_blank(module: ModuleType) -> bool:
     """Whether a module was made empty by ``blank_module``."""
-    return vars(module).get("__getattr__") is _nothing
+    return vars(module).get("__getattr__") is _return_none
 
 
-def _nothing(name: str) -> None:
+def _return_none(name: str) -> None:
     """Returns None for a name of an empty module; raises AttributeError for module metadata."""
     if name.startswith("__"):
         raise AttributeError(name)

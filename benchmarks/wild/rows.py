@@ -21,7 +21,7 @@ from fedrec_auditor.reports.record import store
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 
 INFINITE = "infinite"
-LONGEST = 100
+MAX_EVENT_LENGTH = 100
 """Maximum length of a written event, in characters."""
 RESULTS = Path(__file__).parents[1] / "found_in_the_wild.json"
 
@@ -46,44 +46,44 @@ class Row:
     event: str = ""
 
 
-def number(epsilon: float) -> str:
+def format_epsilon(epsilon: float) -> str:
     return INFINITE if math.isinf(epsilon) else f"{epsilon:.4g}"
 
 
-def known(finding: Finding) -> Row:
+def make_claim_row(finding: Finding) -> Row:
     """The result row of a mechanism, with the fields that need no measurement."""
-    claimed = number(finding.epsilon)
+    claimed = format_epsilon(finding.epsilon)
     return Row(
-        package=Package.of(finding.module).words,
+        package=Package.from_module(finding.module).label,
         name=finding.name,
         setting=finding.setting,
         claimed=f"{claimed} at delta {finding.delta:g}" if finding.delta else claimed,
-        exact=number(finding.exact),
+        exact=format_epsilon(finding.exact),
     )
 
 
-def measured(finding: Finding) -> Row:
+def measure_finding(finding: Finding) -> Row:
     """Measures a mechanism by an accountant or by samples, and returns its result row."""
     if finding.account is None:
         row = make_row(finding, finding.verify(trace=True))
         if isinstance(finding.call, Gaussian):
             _check_noise(finding, finding.call)
-            return proved(finding, finding.call, row)
+            return apply_proof(finding, finding.call, row)
         return row
     found = account(**finding.account, claimed_epsilon=finding.call).total
     if not math.isclose(found.claim.epsilon, finding.epsilon, rel_tol=1e-6):
-        raise AuditError(f"Expected {finding.epsilon} of {finding.place}, got {found.claim}.")
+        raise AuditError(f"Expected {finding.epsilon} of {finding.address}, got {found.claim}.")
     assert found.measured is not None
     return replace(
-        known(finding),
-        measured=number(found.measured.epsilon),
+        make_claim_row(finding),
+        measured=format_epsilon(found.measured.epsilon),
         verdict=str(found.verdict),
         draws="exact",
         failed="not run",
     )
 
 
-def proved(finding: Finding, law: Gaussian, row: Row) -> Row:
+def apply_proof(finding: Finding, law: Gaussian, row: Row) -> Row:
     """The row, with the verdict CONSISTENT if an accountant proves the claim for this Gaussian.
 
     A refutation by a lower bound stays.
@@ -100,7 +100,7 @@ def _check_noise(finding: Finding, law: Gaussian) -> None:
     """Raises AuditError if the package's measured noise has another standard deviation."""
     deviation = getattr(importlib.import_module(finding.module), finding.key, None)
     if deviation is not None and not math.isclose(found := deviation(), law.sigma, rel_tol=0.02):
-        raise AuditError(f"Expected noise of {law.sigma} of {finding.place}, got {found}.")
+        raise AuditError(f"Expected noise of {law.sigma} of {finding.address}, got {found}.")
 
 
 def make_row(finding: Finding, result: Verification) -> Row:
@@ -114,17 +114,17 @@ def make_row(finding: Finding, result: Verification) -> Row:
     )
     proof = followed and result.exact and result.searched.tight
     event = ""
-    if finding.broken and (shown := result.witness) is not None:
+    if finding.is_refuted and (shown := result.witness) is not None:
         share = "probability" if result.exact else "share of the draws"
-        fits = len(shown.output) <= LONGEST
+        fits = len(shown.output) <= MAX_EVENT_LENGTH
         event = (
             f"{shown.output if fits else 'a set of outputs too long to write here'}: {share} "
             f"{shown.probability_a:.4g} for input {shown.input_a}, {shown.probability_b:.4g} for "
             f"input {shown.input_b}"
         )
     return replace(
-        known(finding),
-        measured=number(result.epsilon_lower),
+        make_claim_row(finding),
+        measured=format_epsilon(result.epsilon_lower),
         verdict=str(result.verdict),
         draws="proved" if proof else "exact" if result.exact else f"{result.samples:,}",
         failed=failed,
@@ -132,13 +132,13 @@ def make_row(finding: Finding, result: Verification) -> Row:
     )
 
 
-def stored(path: Path = RESULTS) -> dict[str, Row]:
+def read_rows(path: Path = RESULTS) -> dict[str, Row]:
     """The stored results of mechanisms, by "module:key"."""
     rows = json.loads(path.read_text(encoding="utf-8"))
     return {place: Row(**row) for place, row in rows.items()}
 
 
-def keep(rows: Mapping[str, Row], path: Path = RESULTS) -> None:
+def write_rows(rows: Mapping[str, Row], path: Path = RESULTS) -> None:
     """Writes the results of mechanisms to ``path`` as JSON."""
     text = json.dumps({place: asdict(row) for place, row in rows.items()}, indent=1)
     path.parent.mkdir(parents=True, exist_ok=True)
