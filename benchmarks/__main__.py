@@ -61,9 +61,9 @@ def format_section(name: str, lines: Lines) -> str:
 
 def format_page() -> str:
     """All benchmarks of results.csv as one page in Markdown."""
-    told = "Best wall-clock time of several turns; the ratio is against the first row of the job."
+    intro = "Best wall-clock time of several turns; the ratio is against the first row of the job."
     sections = (format_section(name, lines) for name, lines in read_results().items())
-    return "\n".join(["# Measured speed\n", f"{told}\n", *sections])
+    return "\n".join(["# Measured speed\n", f"{intro}\n", *sections])
 
 
 def describe_machine() -> str:

@@ -33,7 +33,7 @@ gains, see the data.
 """
 _BASELINE = "popularity, or user and item means"
 LARGE_EPSILON = 100.0
-"""Epsilon from which on a claim is vacuous."""
+"""Limit of the proved epsilons that are compared; larger ones are only counted."""
 
 
 def draw_figure(data: str, rows: Sequence[Setting]) -> Picture:
@@ -69,6 +69,8 @@ def _draw_legend() -> list[str]:
 
 
 def _draw_panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
+    """SVG elements of a family's panels; ``top`` is the y coordinate of their upper end."""
+
     ceiling, floor = top + 24, top + 24 + _HEIGHT
     most = max([1.15, *(1.05 * _compute_ratio(row, row.utility) for row in rows)])
 
@@ -134,11 +136,14 @@ def _draw_panels(family: Family, rows: Sequence[Setting], top: float) -> list[st
     return drawn
 
 
-Axis = Callable[[float], float]
+Scale = Callable[[float], float]
 
 
-def _draw_system(rows: Sequence[Setting], to_y: Axis, to_x: Axis, log_x: Axis) -> list[str]:
-    """SVG elements of one system's settings in both panels, in the colour "leak"."""
+def _draw_system(rows: Sequence[Setting], to_y: Scale, to_x: Scale, log_x: Scale) -> list[str]:
+    """SVG elements of one system's settings in both panels, in the colour "leak".
+
+    The functions map relative utility to y, and a gain (``to_x``) or epsilon (``log_x``) to x.
+    """
     drawn, path = [], []
     for row in rows:
         y = to_y(_compute_ratio(row, row.utility))
@@ -169,8 +174,8 @@ def _draw_point(x: float, y: float, row: Setting) -> str:
 
 
 def _compute_ratio(row: Setting, value: float) -> float:
-    """``value`` divided by the baseline's utility, or the baseline's error by ``value``."""
-    # Larger is better. The baseline is popularity, or user and item means.
+    """Utility ``value`` divided by the baseline's, or the baseline's error divided by ``value``."""
+    # The baseline is popularity, or user and item means.
     ratio = (row.popularity, value) if row.metric in ERROR_METRICS else (value, row.popularity)
     return ratio[0] / ratio[1] if ratio[1] else math.nan
 
@@ -188,14 +193,14 @@ def reduces_gain(row: Setting, rows: Sequence[Setting]) -> bool:
 
 
 def has_intervals(row: Setting, rows: Sequence[Setting]) -> bool:
-    """Whether the intervals exist that compare the row with the system without noise."""
+    """Whether the row has the intervals that compare it with the system without noise."""
     bare = get_noiseless(row, rows)
     ends = (row.relative_high, row.gain_high, math.nan if bare is None else bare.gain_low)
     return not any(map(math.isnan, ends))
 
 
 def beats_baseline(row: Setting, rows: Sequence[Setting]) -> bool:
-    """Whether the system without noise beats popularity, so that noise can cost utility."""
+    """Whether the system without noise beats the baseline, so that noise can cost utility."""
     bare = get_noiseless(row, rows)
     return bare is not None and not fails_baseline(bare)
 
@@ -226,7 +231,7 @@ def fails_baseline(row: Setting) -> bool:
 def find_better(row: Setting, rows: Sequence[Setting]) -> list[str]:
     """Names of systems of the same family with better utility that leak no more.
 
-    Leakage is compared by attacks, and by proved epsilons of at most ``LARGE_EPSILON``.
+    Leakage is the gain of attacks and the proved epsilon, which is at most ``LARGE_EPSILON``.
     """
     return [
         r.system

@@ -18,7 +18,7 @@ RESULTS = Path(__file__).with_name("frontier.csv")
 TRAININGS = 3
 PRINTED_NOISE = ("1",)
 STUDY: Mapping[str, tuple[str, ...]] = {"ml-100k": ("0.0625", "1", "16"), "ml-1m": PRINTED_NOISE}
-"""Noise scales of each data set of the page, as multiples of the paper's noise."""
+"""Noise of the trainings per data set of the page, as multiples of the printed noise."""
 MAIN_DATA, *_ = STUDY
 
 
@@ -26,11 +26,10 @@ MAIN_DATA, *_ = STUDY
 class Family:
     """Systems with the same metric of utility, which share a panel of the drawing.
 
-    learns: whether the systems have settings other than printed, because they recommend badly with
-        those.
+    learns: whether tuned settings replace the printed ones, with which the systems recommend badly.
     quick: whether audits train for at most twenty rounds.
     large: whether the family is fast enough for further data sets.
-    slow: whether the family is too slow for noise other than printed.
+    slow: whether trainings are so slow that only the printed noise is used.
     """
 
     name: str
@@ -121,14 +120,16 @@ FAMILIES = (
 class Setting:
     """Utility and leakage of one system at one noise, as a row of frontier.csv.
 
-    Missing numbers are NaN, missing texts empty. Each ``_low`` and ``_high`` is an end of an
-    interval.
+    Names in ``_low`` and ``_high`` are the ends of an interval. Missing numbers are NaN, missing
+    texts empty.
 
     noise: factor of the printed noise; 0 without noise, NaN for systems without a noise setting.
-    relative: utility divided by that of ``twin``, the system without noise; larger is better.
-    ahead: utility minus that of popularity, or of user and item means, compared per user.
-    gain: largest gain over guessing, reached by ``attack``; ``gain_high`` is the highest end over
-        all.
+    relative: utility divided by the utility of ``twin``, the system without noise; more is better.
+    popularity: utility of the baseline: popularity, or user and item means.
+    random: utility of a random list, or of the mean rating.
+    ahead: utility minus the baseline's, compared per user.
+    gain: largest gain over guessing, reached by ``attack``.
+    gain_high: largest upper end of all attacks' intervals.
     claimed: epsilon that the authors claim in ``scope``.
     proved, shown: upper and lower bound of epsilon of a whole user over the training, against the
         server.
@@ -169,17 +170,14 @@ class Setting:
 
     @property
     def is_read(self) -> bool:
-        """Whether ``attack`` reads messages to the server, for whom epsilon is stated.
-
-        An attack that reads nothing has gain 0 and a symmetric interval.
-        """
+        """Whether ``attack`` uses messages that the server sees."""
         # An attack that reads nothing has gain 0 and a symmetric interval.
         coin = self.gain == 0.0 and self.gain_low == -self.gain_high
         return not coin and self.attack.rpartition(", ")[2] == str(Vantage.SERVER)
 
     @property
     def noise_growth(self) -> float:
-        """The noise of a system trained with ``learns``, divided by the printed noise; else 1."""
+        """Noise of the tuned settings (``learns``) divided by printed noise; 1 without these."""
         if not self.learns:
             return 1.0
         plans = Plan(settings={self.system: {"learns": True}}), Plan()

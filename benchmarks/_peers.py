@@ -54,7 +54,7 @@ def load_peers() -> tuple[tuple[Peer, ...], dict[str, str]]:
 
 
 def try_import(package: str) -> tuple[Any, str]:
-    """The auditing module of a package, with its version; or None, with the reason."""
+    """The auditing module of a package, and its name with version; else None and the reason."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -14,18 +14,18 @@ from scipy import stats
 from benchmarks._peers import ERROR, Scores, load_peers
 
 SEEDS = {10_000: 21, 100_000: 21, 1_000_000: 3}
-"""Number of measurements per size; the largest takes some packages 20 s each."""
+"""Number of measurements by draws per world; a million draws take some packages 20 s."""
 
 INTRODUCTION = """## Side by side
 
-The same laws, and one that leaks nothing, 21 seeds (3 for a million). Packages see the same scores,
-n of each world, high where input 1 is likelier. Ours draws its own, as many, for a coin decides
-which input comes next. A cell has the median and, in brackets, how many bounds were above the
-truth: "!" marks more than a bound of 95% may have, by a binomial test at 5%. "Gaussian DP" assumes
-that the law is Gaussian, and has no answer at delta 0."""
+All mechanisms above, and one that leaks nothing: 21 seeds (3 for a million). Packages get the same
+scores, n per world, high if input 1 is likelier. Ours draws as many outputs, with inputs in random
+order. A cell has the median and, in brackets, the number of bounds above the truth: "!" marks more
+than bounds of 95% may have, by a binomial test at 5%. "Gaussian DP" assumes that the distribution
+is Gaussian, and has no answer at delta 0."""
 
 
-class Mechanism(Protocol):
+class KnownMechanism(Protocol):
     """A mechanism on the inputs 0 and 1 with known epsilon ``truth`` at ``delta``."""
 
     name: str
@@ -59,7 +59,7 @@ class Cell:
         return f"{np.median(self.bounds):.3f}{mark} ({above})"
 
 
-def compare_packages(laws: Iterable[Mechanism]) -> list[str]:
+def compare_packages(laws: Iterable[KnownMechanism]) -> list[str]:
     """Lines of Markdown: a table with one row per method and size, one column per mechanism.
 
     Further lines state the reason for each absent package.
@@ -70,7 +70,7 @@ def compare_packages(laws: Iterable[Mechanism]) -> list[str]:
     lines = [
         INTRODUCTION,
         "",
-        "| n a world | way | " + " | ".join(law.name for law in laws) + " | time a bound |",
+        "| n per world | way | " + " | ".join(law.name for law in laws) + " | time per bound |",
         "|---|---|" + "---|" * len(laws) + "---|",
     ]
     for n in SEEDS:
@@ -85,7 +85,7 @@ def compare_packages(laws: Iterable[Mechanism]) -> list[str]:
     return [*lines, "", *(f"- {package}: {reason}." for package, reason in absent.items())]
 
 
-def _measure_cell(law: Mechanism, n: int, bound: Callable[..., float | None] | None) -> Cell:
+def _measure_cell(law: KnownMechanism, n: int, bound: Callable[..., float | None] | None) -> Cell:
     bounds, seconds = [], 0.0
     for seed in range(SEEDS[n]):
         if bound is None:

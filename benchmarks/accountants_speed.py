@@ -1,8 +1,8 @@
 """Time of one bound of epsilon: our accountants, dp-accounting's, and naive composition.
 
-Every cache of the project is emptied before each call. The limit is 1 s per bound, and 5 s for 2000
-shuffled reports. dp-accounting is called as its documentation shows; it ignores the count of a
-repeated randomized response, so there it composes them one by one.
+Every cache of the project is emptied before each call. A bound should take at most 1 s, and 5 s for
+2000 shuffled reports. dp-accounting is called as its documentation shows. It ignores the count of a
+repeated randomized response; these are composed one by one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ REPLACE_SCOPE = replace(SCOPE, adjacency=Adjacency.REPLACE)
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """An event (mechanisms to compose) with its scope, and other ways to compute its epsilon."""
+    """An event (mechanisms to compose), whose epsilon in ``scope`` is bounded.
+
+    rivals: names and functions of other implementations that compute its epsilon.
+    """
 
     name: str
     event: DpEvent
@@ -71,8 +74,8 @@ def compose_naively(epsilon: float, count: int) -> float:
     loss = epsilon * np.arange(-count, count + 1, 2)[::-1]
     p = np.cumsum(law[::-1])
     q = np.cumsum(law[::-1] * np.exp(-loss))
-    told = p > DELTA
-    return float(np.log((p[told] - DELTA) / q[told]).max())
+    above = p > DELTA
+    return float(np.log((p[above] - DELTA) / q[above]).max())
 
 
 def run_library(

@@ -1,12 +1,13 @@
 """Time of attribute inference with half of the users known: our classifiers and scikit-learn's.
 
-There are 600 messages, of which each column depends a little on two classes. Ours read the view,
-compute the inner products of its rows once for all classifiers, and guess; scikit-learn's fit the
-same columns, and so does the baseline attack of the Adversarial Robustness Toolbox
-(``AttributeInferenceBaseline``), if that is installed. CPU seconds of one thread.
+The data are 600 synthetic uploads; a tenth of their columns depends weakly on the user's class. Our
+attacks read the view, compute the inner products of its rows once for all classifiers, and guess.
+scikit-learn's classifiers fit the same columns, as does the baseline attack of the Adversarial
+Robustness Toolbox (``AttributeInferenceBaseline``), if that is installed. Times are CPU seconds of
+one thread.
 
-The last row is on MovieLens 100K: uploads of two rounds of FedRec, ten draws of 30% known users for
-each attribute, wall-clock seconds of two processes.
+The last row is on MovieLens 100K: uploads of two rounds of FedRec, and ten draws of 30% known users
+for each attribute. Its time is in wall-clock seconds of two processes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 TOOLBOX = "Adversarial Robustness Toolbox"
 KINDS = {"mlp": "nn", "tree": "dt", "svc": "svm", "knn": "knn"}
-"""The toolbox's names of the classifiers. It has its own network, without class weights."""
+"""The toolbox's names of the classifiers. Its network has no class weights."""
 
 
 def measure() -> tuple[Row, ...]:
@@ -75,7 +76,7 @@ def make_view(width: int) -> tuple[View, NDArray[np.int64]]:
 
 
 def compare(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, ...]) -> list[Row]:
-    """Rows of time per implementation and classifier: ours, scikit-learn's and the toolbox's."""
+    """Times per classifier of our implementation, of scikit-learn's and of the toolbox's."""
     known, rest = np.arange(0, USERS, 2), np.arange(1, USERS, 2)
     background = Background(known_users=known, known_classes=codes[known], n_classes=2)
     rows, total = [], {"scikit-learn": 0.0, TOOLBOX: 0.0, "ours": 0.0}
@@ -141,7 +142,7 @@ def time_fedrec() -> Row:
     with limit_to_one_thread():
         view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
         start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        fork = multiprocessing.get_context("fork")  # a view is not sent, it is there
+        fork = multiprocessing.get_context("fork")  # it has the view in memory
         parts = [
             fork.Process(target=attack_components, args=(view, data, view.group_names[at::2]))
             for at in range(2)

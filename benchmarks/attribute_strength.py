@@ -5,16 +5,15 @@ synthetic users of two classes, and on the gender of users of MovieLens 100K.
 """
 
 # Synthetic: users of two classes (35% and 65%) interact with each of 400 items with a probability
-# of their class; the log-odds of the classes differ by a normal number of deviation ``lean``.
-# Histories are sent in the clear, or each bit is flipped at epsilon 1. ``oracle`` knows the
-# probabilities. ``Bayes`` knows their distribution and learns them from the known users: no
-# attacker that learns from these users alone does better. Textbook classifiers are those that the
-# baseline attack of the Adversarial Robustness Toolbox uses (forest, logistic regression, SVM,
-# neighbours), and naive Bayes. 180 of 600 users are known; means over seeds.
+# of their class. Its log-odds deviate from the item's popularity by a normal number with standard
+# deviation ``lean``. Histories are sent in the clear, or each bit is flipped at epsilon 1.
+# ``oracle`` knows the probabilities. ``Bayes`` knows their distribution and learns them from the
+# known users: no attacker that learns from these users alone does better. Textbook classifiers are
+# naive Bayes and those of the Adversarial Robustness Toolbox's baseline attack (forest, logistic
+# regression, SVM, neighbours). 180 of 600 users are known. AUCs are means over seeds.
 #
-# MovieLens 100K: 30% of the users are known, without other knowledge; textbook classifiers on the
-# raw uploads (logistic regression on at most 2,000 columns) and on the interactions that readers
-# recover.
+# MovieLens 100K: the classes of 30% of the users are known. Textbook classifiers get the raw
+# uploads (logistic regression at most 2,000 columns), or the interactions that readers recover.
 
 from __future__ import annotations
 
@@ -64,7 +63,8 @@ Areas = dict[str, list[float]]
 def attack_synthetic(lean: float, epsilon: float, seed: int, areas: Areas) -> None:
     """Attacks one synthetic data set, and appends each attack's AUC to its list in ``areas``.
 
-    ``lean`` scales the difference of the classes, ``epsilon`` that of the bit flips.
+    lean: standard deviation of a class's log-odds around the item's popularity.
+    epsilon: epsilon of one flipped bit.
     """
     rng = np.random.default_rng(seed)
     codes = rng.choice(2, p=SHARES, size=USERS)
@@ -82,7 +82,7 @@ def attack_synthetic(lean: float, epsilon: float, seed: int, areas: Areas) -> No
     def add_flips(rates: NDArray[np.float64]) -> NDArray[np.float64]:
         return channel.q + (channel.p - channel.q) * rates
 
-    drawn = np.linspace(-4, 4, 81)  # of a normal number
+    drawn = np.linspace(-4, 4, 81)  # values of a standard normal number
     grid = add_flips(expit(popularity[:, None] + lean * drawn))
     learned = []
     for code in range(2):
@@ -115,8 +115,8 @@ def attack_view(
     )
     for name in OUR_ATTACKS:
         attack = FAMILIES["attacks"].load_class(f"attribute-{name}")()
-        told = attack.infer(view, background, np.random.default_rng(0))
-        areas[name].append(roc_auc_score(codes[told.users], told.scores[:, 1]))
+        guesses = attack.infer(view, background, np.random.default_rng(0))
+        areas[name].append(roc_auc_score(codes[guesses.users], guesses.scores[:, 1]))
     for of, table in tables.items():
         bayes = BernoulliNB if table.min() >= 0 and table.max() <= 1 else GaussianNB
         for name, made in {"NB": bayes, **TEXTBOOK}.items():
@@ -131,7 +131,7 @@ def attack_view(
 
 
 def attack_movielens(name: str) -> Areas:
-    """The AUC of all attacks on gender for one system, a list over draws of the known users."""
+    """AUCs of all attacks on gender in one system, one entry per draw of the known users."""
     data = load_data("ml-100k")
     target = FAMILIES["targets"].load_class(name)().limit_rounds(4)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)

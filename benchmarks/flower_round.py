@@ -6,8 +6,8 @@ environment variable FLOWER_PYTHON names the interpreter; without it the table i
     python3 -m venv /tmp/flower && /tmp/flower/bin/pip install 'flwr[simulation]'
     FLOWER_PYTHON=/tmp/flower/bin/python python -m benchmarks flower_round
 
-Flower's client is plain numpy, its server FedAvg, its backend Ray with one processor per worker;
-the sum of gradients is compared with ours. Processor seconds are those of all processes of the
+Flower's client is plain numpy, its server FedAvg, its backend Ray with one processor per worker.
+The sum of gradients is compared with ours. Processor seconds are those of all processes of the
 simulation. Flower's round is the mean of the second and later rounds, after workers have started;
 ours is the best of several, with one thread, uploads kept as factors and summed. "Fresh process" is
 the time to the end of the first round, with imports and start of workers. Peak memory is the
@@ -139,7 +139,7 @@ def _time_fresh_process(table: Path) -> Cost:
     """The cost of one round of ours in a new process, the best of three."""
     command = [sys.executable, "-m", "benchmarks._fcf", str(table), str(FACTORS)]
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    spent_ = []
+    costs = []
     for _ in range(3):
         start = time.perf_counter()
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -150,8 +150,8 @@ def _time_fresh_process(table: Path) -> Cost:
         cpu = usage.ru_utime + usage.ru_stime
         wall = time.perf_counter() - start
         assert process.stdout is not None
-        spent_.append(Cost(wall=wall, cpu=cpu, memory=float(process.stdout.read())))
-    return min(spent_, key=lambda spent: spent.cpu)
+        costs.append(Cost(wall=wall, cpu=cpu, memory=float(process.stdout.read())))
+    return min(costs, key=lambda spent: spent.cpu)
 
 
 def _time_round(way: Callable[[], Any]) -> Cost:

@@ -1,12 +1,12 @@
-"""Mechanisms of public packages, each held against what its package claims.
+"""Verification of mechanisms of public packages against the claims of these packages.
 
     python -m benchmarks.found_in_the_wild [MODULE ...]
     python -m benchmarks.found_in_the_wild MODULE:KEY --message
 
-verifies every mechanism of ``benchmarks/wild``, or of the modules named: each package in a process
-of its own, which installs it in a folder of its own and is ended after ``--seconds``. It prints a
-row each and writes them to found_in_the_wild.json, from which the site makes a page; rows of other
-packages stay. With ``--message`` it prints what a person may send to the maintainers.
+verifies every mechanism of ``benchmarks/wild`` or of the given modules. A separate process per
+package installs it in its own folder and ends after ``--seconds``. The command prints one row per
+mechanism and writes it to found_in_the_wild.json, from which the site makes a page. Stored rows of
+other packages stay. With ``--message`` it prints a text for the maintainers.
 """
 
 from __future__ import annotations

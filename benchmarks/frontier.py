@@ -1,12 +1,11 @@
-"""Costs and effects of protection: all systems in one figure.
+"""Utility and leakage of all systems, with and without noise, in one figure.
 
     python -m benchmarks.frontier [FAMILY ...] [--data ml-100k ml-1m] [--out frontier] [--noise 1]
 
-runs the systems of each family over the noise that they declare, with three trainings per setting,
-together with their noiseless counterparts. An interrupted run resumes. The command writes one row
-per setting to frontier.csv, the figures, and the page FRONTIER.md. With ``--quick`` (one
-training of at most twenty rounds on synthetic data) it prints the rows. Data are names, or paths of
-folders with these names.
+trains and audits the systems of each family at several noise levels and without noise, three times
+per setting. An interrupted run resumes. The command writes one row per setting to frontier.csv, the
+figures, and the page FRONTIER.md. With ``--quick`` (one training of at most twenty rounds on
+synthetic data) it only prints the rows. Data are names, or paths of folders with these names.
 """
 
 from __future__ import annotations
@@ -63,17 +62,20 @@ ATTACKS = (
 )
 """Attacks on interactions and attributes; attacks on participation are not drawn."""
 INTERACTION_ATTACKS = ("interaction-membership", "interaction-reconstruction")
-"""Attacks run with many users; attacks on attributes would take minutes per training."""
+"""Attacks on large data sets, where attacks on attributes would take minutes per training."""
 METRICS = frozenset({"AUC", "F1"})
-"""Metrics that are drawn: means over all users, from 0 to 1."""
+"""Metrics of the drawn gains: means over all users, from 0 to 1."""
 USER_SCOPE = frozenset({"user", "server", "training"})
-"""Scope of the drawn epsilon: all data of a user, whole training, server."""
+"""Unit, vantage and horizon of the drawn epsilon."""
 
 
 def run_family(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: int) -> Sweep:
-    """Trains and audits a family over ``noise`` with ``seeds`` trainings, and returns the sweep.
+    """Trains and audits the systems of a family, and returns the sweep.
 
     An interrupted sweep in the family's folder of ``out`` is completed.
+
+    noise: factors of the printed noise.
+    seeds: number of trainings per setting.
     """
     settings = {name: {"learns": True} for name in family.targets} if family.learns else {}
     plan = Plan(
@@ -149,7 +151,7 @@ def list_settings(family: Family, sweep: Sweep) -> Iterator[Setting]:
 def _match(
     figure: AllTrainingsRow | None, rows: Sequence[AllTrainingsRow]
 ) -> AllTrainingsRow | None:
-    """The row with the same metric and protocol as ``figure``."""
+    """The row with the metric and protocol of ``figure``; None if there is no such row."""
     if figure is None:
         return None
     named = (figure.metric, figure.view)
@@ -157,7 +159,10 @@ def _match(
 
 
 def _get_ends(name: str, row: AllTrainingsRow | None) -> dict[str, float]:
-    """The value and the interval of a row, with keys such as "gain_low"; NaN without a row."""
+    """Value and interval of ``row`` under "gain", "gain_low" and "gain_high" if ``name`` is "gain".
+
+    All are NaN if ``row`` is None.
+    """
     values = (None,) * 3 if row is None else (row.value, row.ci_low, row.ci_high)
     names = (name, f"{name}_low", f"{name}_high")
     return {key: _to_float(value) for key, value in zip(names, values, strict=True)}
@@ -168,7 +173,7 @@ def _to_float(value: float | None) -> float:
 
 
 def _describe_cut(family: Family, variant: VariantRow) -> str:
-    """A text such as "20 of 40" if quick audits train for fewer rounds than set; else empty."""
+    """Trained and set rounds, such as "20 of 40", if the quick audit cuts them; else empty."""
     settings = {name: value for name, value in variant.settings.items() if name == "rounds"}
     plan = Plan(settings={variant.target: settings})
     rounds = getattr(make_target(variant.target, plan), "rounds", None) or 0
@@ -176,8 +181,11 @@ def _describe_cut(family: Family, variant: VariantRow) -> str:
 
 
 def _get_epsilon(rows: Sequence[AllTrainingsRow], kind: str, variant: VariantRow) -> dict[str, Any]:
-    """The ``kind`` of epsilon (proved or shown) of a whole user against the server."""
-    # The first delta with such an epsilon is taken. Without a claim the proved epsilon is infinite.
+    """Epsilon of a whole user over the training against the server, and its basis.
+
+    kind: "proved" (upper bound) or "shown" (lower bound).
+    """
+    # The bound at the first delta. If all claimed epsilons are infinite, so is the proved epsilon.
     bounds = [row for row in rows if row.kind == kind]
     for row in bounds:
         if _is_user_scope(row.view.partition(SCOPE_DELTA_SEPARATOR)[0].split(" / ")):
@@ -190,7 +198,7 @@ def _get_epsilon(rows: Sequence[AllTrainingsRow], kind: str, variant: VariantRow
 
 
 def _is_user_scope(parts: Sequence[str]) -> bool:
-    """Whether a scope is a whole user's, not that of a game with fewer items (a fifth part)."""
+    """Whether a scope is that of ``USER_SCOPE``; a fifth part means a game with fewer items."""
     return len(parts) == 4 and set(parts) >= USER_SCOPE
 
 

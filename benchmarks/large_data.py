@@ -2,7 +2,7 @@
 
 A synthetic table has 50 interactions per user, with items whose popularity falls with their rank.
 Each audit is a separate command with one worker and all attacks of a quick audit. A ratio below 1
-means that an interaction of the larger table takes longer. docs/scale.md has 10^7 interactions,
+means that each interaction of the larger table takes longer. docs/scale.md has 10^7 interactions,
 which take minutes: ``python -m benchmarks.large_data 10000000 20000``.
 """
 

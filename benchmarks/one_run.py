@@ -1,17 +1,21 @@
 """Lower bound of epsilon from 100,000 canaries of one training: ours, and a scan over every count.
 
-The scan is the literal theorem of Steinke, Nasr and Jagielski 2023, which jax_privacy computes: all
-terms of its maximum, at each epsilon that a root finder tries. Delta is 1e-5, the confidence 95%.
+The scan is the theorem of Steinke, Nasr and Jagielski 2023 as it stands, like that of jax_privacy:
+all terms of its maximum, at each epsilon that a root finder tries. Delta is 1e-5, the confidence
+95%.
 
-The other rows show each theorem's bound for ideal Gaussian scores of a true epsilon: the scores are
-the quantiles (i + 1/2) / n of the two distributions, and the number of guesses is the best of 120,
-without correction for the choice. jax_privacy guesses one side only, and has the Gaussian curve
-only; it is called with `Explicit` thresholds at the same numbers of guesses. "Gaussian" counts
-canaries as it does, without our halved curve for guesses of one side. "Two samples" is not a
-one-run bound: it takes the scores for those of independent trainings, with one threshold, two
-Clopper-Pearson limits, and the Gaussian curve through them. Numbers in brackets were given to us
-without thresholds: all are below ours, by up to .005 to .07, as a coarser grid would be, and no
-grid that we tried gives all to .001. jax_privacy itself, at our thresholds, has our bounds.
+The other rows show each theorem's bound for ideal Gaussian scores of a true epsilon: the quantiles
+(i + 1/2) / n of the two distributions. The number of guesses is the best of 120, without correction
+for the choice.
+
+- jax_privacy guesses one side only, and has only the Gaussian curve. It is called with `Explicit`
+  thresholds at the same numbers of guesses.
+- "Gaussian" counts canaries as jax_privacy does, without our halved curve for guesses of one side.
+- "Two samples" is not a one-run bound. It treats the scores as those of independent trainings, with
+  one threshold, two Clopper-Pearson limits, and the Gaussian curve through them.
+- Numbers in brackets are reference bounds, whose thresholds we do not know. None exceeds ours, and
+  all are within .07 of ours; a coarser grid of thresholds would explain that. jax_privacy at our
+  thresholds has our bounds.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ REFERENCE_BOUNDS = {
     (4.0, 10_000): (1.967, 2.171, 2.495, 3.642),
     (8.0, 10_000): (3.587, 3.929, 4.974, 7.543),
 }
-"""Bounds by (true epsilon, canaries): one-sided, two-sided, Gaussian, two samples."""
+"""Reference bounds by (true epsilon, canaries): one side, two sides, Gaussian, two samples."""
 PEER = "jax_privacy"
 
 

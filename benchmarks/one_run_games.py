@@ -62,11 +62,11 @@ def time_game(setting: GameSetup, repeats: int) -> list[Row]:
         each.vantage: OneRunScores.build(scores[str(each.vantage)], coins).bound(delta=1e-5).epsilon
         for each in setting.deltas_by_scope
     }
-    told = ", ".join(f"{vantage} {epsilon:.2f}" for vantage, epsilon in bounds.items())
+    text = ", ".join(f"{vantage} {epsilon:.2f}" for vantage, epsilon in bounds.items())
     job = f"{game.target.name}, a {next(iter(setting.deltas_by_scope)).unit}"
     return [
         Row(job=job, way=way, seconds=seconds[way], work=1, unit="trainings", note=note)
-        for way, note in zip(ways, ("", told), strict=True)
+        for way, note in zip(ways, ("", text), strict=True)
     ]
 
 

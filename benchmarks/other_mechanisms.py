@@ -1,12 +1,13 @@
 """Local randomizers of diffprivlib and OpenDP, each tested against its own library's claim.
 
-``verify_ldp`` sees outputs of every mechanism, not its distribution. The claim is what the library
-states for the inputs shown: the epsilon (and delta) that it was built for in diffprivlib, the value
-of the privacy map in OpenDP. Both draw one output at a time, in 2 to 120 microseconds, so samples
-are few; the noise of OpenDP is drawn for a vector of equal inputs if that is the same noise for
-each. diffprivlib draws from a seeded replacement of the system's generator (``Staircase`` from
-numpy's); OpenDP's generator has no seed, so its rows change a little from run to run. Each bound
-holds at 99.95%, so that the hundred of them hold together at 95%.
+``verify_ldp`` sees outputs of every mechanism, not its distribution. The claim is the library's for
+the inputs shown: the requested epsilon (and delta) in diffprivlib, the value of the privacy map in
+OpenDP. Both libraries draw one output at a time, in 2 to 120 microseconds, so samples are few. If
+an OpenDP mechanism adds independent noise of one distribution to each entry of a vector, a vector
+of equal inputs replaces many calls. diffprivlib draws from a seeded replacement of the system's
+generator, and ``Staircase`` from numpy's. OpenDP's generator has no seed, so its rows change a
+little from run to run. Each bound holds at 99.95%, so that the hundred of them hold together at
+95%.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RESULTS = Path(__file__).with_name("OTHER_MECHANISMS.md")
 
 
 def format_row(case: Case) -> str:
-    """One line of the table: claim, result of ``verify_ldp``, and its cause."""
+    """One line of the table: the claim, the result of ``verify_ldp``, and a remark."""
     start = time.perf_counter()
     result = case.verify()
     seconds = time.perf_counter() - start
@@ -58,7 +59,7 @@ def format_page() -> str:
             parts.append(f"## {library}\n\nNot installed ({error}): pip install '.[peers]'.")
             continue
         lines = [
-            "| mechanism | setting | claim | verdict | bound | failed checks | samples an input "
+            "| mechanism | setting | claim | verdict | bound | failed checks | samples per input "
             "| time | remark |",
             "|---|---|---|---|---|---|---|---|---|",
         ]

@@ -1,13 +1,14 @@
-"""How near our lower bounds of epsilon come to the limit, for LDP protocols, n = 10^5, 95%.
+"""Our lower bounds of epsilon compared with the best possible, for LDP protocols, n = 10^5, 95%.
 
-The limit is that of an auditor who knows both distributions: levels of the likelihood ratio, one
-for each input, fixed in advance, with the largest joint binomial bound at expected counts of n
-draws of each input. Ours is one call of ``JointBinomial`` at its defaults, which uses a part of
-these draws to choose its decision rule. A run may exceed the limit, because its counts are random.
+The limit is the bound of an auditor who knows both distributions. Before any draws, such an auditor
+fixes one threshold of the likelihood ratio per input, which give the largest joint binomial bound
+at the expected counts of n draws per input. Ours is one call of ``JointBinomial`` at its defaults,
+which uses some of the n draws to choose its decision rule. A run may exceed the limit, because its
+counts are random.
 The likelihood ratios follow from the protocols' definitions (Wang, Blocki, Li and Jha 2017; Bassily
-and Smith 2015; Ye and Barg 2018). Outputs are what a server would store: OLH and BLH as the list of
-items that the report supports, or as the pair of one of 64 hash functions and the reported hash; a
-subset as its sorted list, its list in random order, or its bits.
+and Smith 2015; Ye and Barg 2018). Outputs have the forms that a server would store: OLH and BLH as
+the list of items that the report supports, or as the pair of one of 64 hash functions and the
+reported hash; a subset as its sorted list, its list in random order, or its bits.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _HASHES = 64
 class Protocol:
     """A randomizer of 0 or 1, with the probabilities of its outputs under each input.
 
-    ``levels`` has two arrays (m,): outputs with equal likelihood ratios are one level.
+    levels: probabilities (m,) of m sets of outputs, under input 0 and 1. Outputs of a set have
+        equal likelihood ratios.
     """
 
     name: str
@@ -51,7 +53,7 @@ class Protocol:
     delta: float = 0.0
 
     def compute_limit(self, n: int) -> float:
-        """The largest lower bound of epsilon from ``n`` draws if both laws are known."""
+        """The largest lower bound of epsilon from ``n`` draws if both distributions are known."""
         first, second = self.levels
         order = np.argsort(np.log(np.maximum(second, 1e-300)) - np.log(np.maximum(first, 1e-300)))
         ours = np.append(0.0, np.cumsum(first[order]))[:, None], np.cumsum(second[order][::-1])
@@ -158,7 +160,8 @@ def make_local_hashing(kind: str, k: int, epsilon: float, *, decoded: bool = Tru
 def make_subset(form: str, k: int, epsilon: float, chosen: int = 0) -> Protocol:
     """Subset selection: subsets with the input are e^epsilon times as likely as others.
 
-    ``form`` is "list", "shuffled" or "bits"; ``chosen`` the size.
+    form: form of the output, "list", "shuffled" or "bits".
+    chosen: size of the subsets; by default the best for epsilon.
     """
     w = chosen or max(1, round(k / (math.exp(epsilon) + 1)))
     p = w * math.exp(epsilon) / (w * math.exp(epsilon) + k - w)

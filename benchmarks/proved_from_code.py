@@ -1,7 +1,6 @@
-"""Randomizers in everyday code, whose epsilon is proved from the code, or measured by samples.
+"""Time and result of verifying randomizers in everyday code, by proof and by samples.
 
-Each has a claim that it keeps exactly. The proof gives the true epsilon, a sample a lower bound at
-95%.
+A proof follows the code, and gives the true epsilon. Samples give a lower bound of it, at 95%.
 """
 
 from __future__ import annotations

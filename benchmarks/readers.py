@@ -1,7 +1,8 @@
-"""How well interactions are recovered from messages: ``python -m benchmarks.readers [TARGET ...]``.
+"""Quality of interactions recovered from messages: ``python -m benchmarks.readers [TARGET ...]``.
 
-For every system whose users send messages, two rounds on MovieLens 100K: the interaction sets of up
-to 300 senders, compared with guessing popular items for everybody, and the time of one core.
+Every system whose users send messages runs for two rounds on MovieLens 100K. The recovered
+interaction sets of up to 300 senders are compared with guessing the same popular items for
+everybody. Times are those of one core.
 """
 
 from __future__ import annotations

@@ -1,17 +1,22 @@
 """Utility of our learners compared with others' implementations, popularity and two means.
 
-MovieLens 100K; every implementation is trained on the same part of it and measured by the same code
-(``auditor.utility``), without protection, means over two seeds. *As printed* are the settings of a
-paper, *learns* those with ``learns``, if there are any. Ranking: NDCG@10 of each user's latest item
-among 99 others that the user has not met; for ``fcf-meta`` NDCG@20 of held-out users among all
-items. Ratings: RMSE on a tenth of them. implicit's ALS and BPR and Surprise's SVD, with biases and
-without, choose among the settings of ``_GRID`` on a split of the training part. The settings of
-*learns* were chosen on the split of seed 0, which favours them. Parties of ``hfl-local-sgd`` and
-``local-only`` train alone, ``dp-sgld`` adds Langevin's noise, users of ``lfl-sgdmf`` are fitted
-once, so others' implementations differ from them. A device of ``fmf-lfl`` steps on its user
-embedding 1/n as far as on items, and more or longer steps raise its error. ``fedgnn`` weights
-clients equally, however many items they rated, but the error counts ratings; here it has one pseudo
-item, and with its thousand an error of .985 (one seed). Optional: pip install '.[peers]'.
+All implementations are trained without protection on the same training data of MovieLens 100K, and
+measured by the same code (``auditor.utility``). Figures are means over two seeds.
+
+- *As printed* are the settings of a paper, *learns* the tuned settings (``learns``), if there are
+  any. They were tuned on the split of seed 0, which favours them.
+- Ranking: NDCG@10 of each user's latest item among 99 items without interaction. For ``fcf-meta``,
+  NDCG@20 of held-out users among all items.
+- Ratings: RMSE on a held-out tenth.
+- Others' implementations are implicit's ALS and BPR, and Surprise's SVD with and without biases.
+  They choose among the settings of ``_GRID`` on a split of the training data. They are optional:
+  pip install '.[peers]'.
+- Some systems learn otherwise than these: parties of ``hfl-local-sgd`` and ``local-only`` train
+  alone, ``dp-sgld`` adds Langevin's noise, users of ``lfl-sgdmf`` are fitted once.
+- Each of the n devices of ``fmf-lfl`` changes its user embedding by steps that are 1/n of those on
+  items. More or longer steps raise the error.
+- ``fedgnn`` weights clients equally, but the error weights ratings equally. It has one pseudo item
+  here. With its printed thousand, the error is .985 (one seed).
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ METRICS = {
     NEW_USERS: ("NDCG@20", "held-out users"),
     RATINGS: ("MSE", "held-out ratings"),
 }
-# Settings without protection, by target: of those that protect in any case, next to none.
+# Settings without protection, by target; with negligible protection if it is always on.
 _NOISELESS: Mapping[str, Any] = {"noise_multiplier": 0.0}
 LEARNERS: Mapping[UtilityTest, Mapping[str, Mapping[str, Any]]] = {
     RANKING: {
@@ -87,7 +92,7 @@ Trainer = Callable[[Interactions, int], Scores]
 
 
 @dataclass(frozen=True)
-class Scorer:
+class ScoringTarget:
     """A function that scores items, with the interface of a system whose utility is measured."""
 
     scores: Scores
@@ -106,11 +111,11 @@ class Scorer:
 def measure_metric(
     scores: Scores, held: HeldOutData, evaluation: UtilityTest, seed: int
 ) -> tuple[float, ...]:
-    """The metric of ``scores`` on held-out data, and that of its baseline.
+    """The metric of ``scores`` on held-out data, and the metric of the baseline.
 
     The baseline is popularity, or user and item means.
     """
-    target: Any = Scorer(scores, evaluation)
+    target: Any = ScoringTarget(scores, evaluation)
     rng = np.random.default_rng(seed)
     rows = held.evaluate(target, Model(), confidence=0.95, rng=rng)
     (row,) = (row for row in rows if (row.metric, row.protocol) == METRICS[evaluation])
@@ -120,7 +125,7 @@ def measure_metric(
 
 
 def prepare_system(name: str, settings: Mapping[str, Any]) -> Trainer:
-    """Returns the function that trains our system ``name``, and returns its scores."""
+    """Returns a function that trains our system ``name`` and returns its scoring function."""
     plan = Plan(settings={name: dict(settings)})
 
     def fit(train: Interactions, seed: int) -> Scores:
@@ -132,9 +137,9 @@ def prepare_system(name: str, settings: Mapping[str, Any]) -> Trainer:
 
 
 def prepare_implicit(kind: str) -> Callable[..., Trainer]:
-    """Returns a function of settings for ALS or BPR of the package implicit.
+    """Returns a function from settings to a trainer, for ALS or BPR of the package implicit.
 
-    Its result trains the model; new users are folded in.
+    User factors of held-out users are computed from their interactions.
     """
     from implicit.cpu.als import AlternatingLeastSquares
     from implicit.cpu.bpr import BayesianPersonalizedRanking
@@ -161,9 +166,9 @@ def prepare_implicit(kind: str) -> Callable[..., Trainer]:
 
 
 def prepare_surprise(biased: bool) -> Callable[..., Trainer]:
-    """Returns a function of settings for SVD of the package Surprise.
+    """Returns a function from settings to a trainer, for SVD of the package Surprise.
 
-    Its result trains the model. Scores are clipped to 1..5; unrated items have the mean.
+    Scores are clipped to 1..5; items without ratings have the mean rating.
     """
     from surprise import SVD, Trainset
 
@@ -198,10 +203,7 @@ def prepare_surprise(biased: bool) -> Callable[..., Trainer]:
 def search_grid(
     kind: Callable[..., Trainer], grid: Mapping[str, tuple[Any, ...]], evaluation: UtilityTest
 ) -> Trainer:
-    """Returns a function that trains with the best settings of ``grid``.
-
-    They are chosen on a split of the training part.
-    """
+    """Returns a trainer with the best settings of ``grid``, chosen on a split of its data."""
 
     def fit(train: Interactions, seed: int) -> Scores:
         inner = hold_out(evaluation, train, np.random.default_rng(seed))
@@ -219,9 +221,9 @@ def search_grid(
 
 
 def list_trainers(evaluation: UtilityTest) -> Iterator[tuple[str, str, Trainer]]:
-    """Yields (name, "as printed" or "learns" or "", training function) for one protocol.
+    """Yields name, settings and trainer of all recommenders for one protocol.
 
-    Ours come first, then those of other packages.
+    Settings are "as printed" or "learns" for our systems, and "" for other packages.
     """
     for name, settings in LEARNERS[evaluation].items():
         yield name, "as printed", prepare_system(name, settings)
@@ -252,7 +254,7 @@ def format_section(title: str, evaluation: UtilityTest, data: Interactions) -> I
             print(f"{name} {way} {value:.3f} {seconds[f'{name}/{way}'][-1]:.1f} s", flush=True)
         base.append(baseline)
     yield f"## {title}\n"
-    yield "| learner | as printed | learns, or others' | a training |"
+    yield "| learner | as printed | learns, or others' | time per training |"
     yield "|---|---|---|---|"
     for name, by_way in values.items():
         took = f"{np.median(seconds[f'{name}/learns']):.1f} s" if "learns" in by_way else ""

@@ -35,7 +35,7 @@ UNCLAIMED_FILE = Path(__file__).with_name("unclaimed.toml")
 FILTERS = ("verdict", "basis", "kind", "mechanism", "unit", "vantage")
 """Columns by which the page can be filtered."""
 NO_VALUE = "none"
-"""Unit and vantage of a statement without an epsilon, and noise without a bound."""
+"""Filter value of a row without a unit, a vantage or a known kind of noise."""
 NOISE_KINDS = {
     "GaussianDpEvent": "Gaussian",
     "PureDpEvent": "Laplace",
@@ -44,16 +44,21 @@ NOISE_KINDS = {
     "BitFlipDpEvent": "randomized response",
     "ShuffledDpEvent": "randomized response",
 }
-"""Kind of noise by the class of its privacy event."""
+"""Kind of noise by the name of its privacy event's class."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """A claim with its judgement, as one row of the register.
 
-    ``key`` is its permanent link, ``kind`` its origin, ``holds`` the true value. ``basis`` says who
-    states it; a value that the audit derived is called derived and is not a claim of anybody.
-    ``why`` is the reason, and ``command`` computes the judgement again.
+    key: anchor of the row's permanent link.
+    kind: kind of source: "paper", "released code", "package" or "accountant".
+    statement: the claim in words.
+    claimed: the claimed epsilon.
+    holds: the proved or exact value; for code without a claim, the messages that it sends.
+    why: reason for the verdict.
+    command: command that computes the judgement again.
+    basis: origin of the claimed value; nobody claims a value that the audit derived.
     """
 
     key: str
@@ -94,7 +99,7 @@ def list_paper_entries(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
 
 
 def list_code_entries() -> Iterator[Entry]:
-    """Yields entries of packages and repositories, each on one report as the server sees it."""
+    """Yields one entry per mechanism of a package or repository, for one report to the server."""
     rows = read_rows()
     for place, finding in list_findings().items():
         row = rows[place]
@@ -118,7 +123,7 @@ def list_code_entries() -> Iterator[Entry]:
 
 
 def read_unclaimed() -> dict[str, dict[str, str]]:
-    """Facts on released code that claims no epsilon, by its name."""
+    """The rows of unclaimed.toml, on released code that claims no epsilon, by name."""
     read: dict[str, dict[str, str]] = tomllib.loads(UNCLAIMED_FILE.read_text(encoding="utf-8"))
     return {
         name: {key: " ".join(text.split()) for key, text in row.items()}
@@ -147,7 +152,7 @@ def list_unclaimed_entries() -> Iterator[Entry]:
 
 
 def collect(judged: Iterable[CatalogueRow]) -> list[Entry]:
-    """All entries, those of the catalogue as they were ``judged``."""
+    """All entries of the register; ``judged`` are the rows of the papers' catalogue."""
     return [*list_paper_entries(judged), *list_code_entries(), *list_unclaimed_entries()]
 
 

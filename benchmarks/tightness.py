@@ -1,11 +1,11 @@
-"""How near our lower bound of epsilon comes to the best that samples allow, at 95%.
+"""Our lower bounds of epsilon compared with the best that samples allow, at 95%.
 
-The limit, L_CP, is that of an auditor who knows both distributions: the event of Neyman and Pearson
-with the largest bound, at expected counts, by two Clopper-Pearson limits at half the error each.
-Ours is one call of ``JointBinomial`` on a callable, at its defaults, without knowledge of the
-distribution or the event; a part of the n draws chooses the event. Ours may exceed L_CP, because
-its one limit is on guesses of both inputs. A bound above the truth is marked with "!": at 95%, one
-in twenty may be.
+The limit, L_CP, is the bound of an auditor who knows both distributions: the event of Neyman and
+Pearson with the largest bound, at expected counts, by two Clopper-Pearson limits at half the error
+each. Ours is one call of ``JointBinomial`` on a callable, at its defaults, without knowledge of the
+distribution or the event; some of the n draws choose the event. Ours may exceed L_CP, because it
+needs one limit only, on guesses of both inputs. A bound above the truth is marked with "!". At 95%,
+one bound in twenty may be above the truth.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def format_page() -> str:
         "",
         (__doc__ or "").strip(),
         "",
-        "| mechanism | n a world | truth | L_CP | ours, median | 5% to 95% | ours / L_CP "
+        "| mechanism | n per world | truth | L_CP | ours, median | 5% to 95% | ours / L_CP "
         "| above the truth | time |",
         "|---|---|---|---|---|---|---|---|---|",
     ]

@@ -1,14 +1,17 @@
 """Time of whole trainings by `run`, compared with code that one would write by hand.
 
-Interactions are synthetic with the counts and the skew of MovieLens 100K (943 users, 1,682 items);
-one thread; every system has its printed settings, and every method keeps each client's upload of
-all rounds. The loop over clients (ratio 1) keeps them as arrays. "numpy, all clients at once" is
-what a careful user writes: uploads as factors, reports or bits, no loop over clients. For FCF both
-give our item table, up to rounding; FMF-LDP and DPLCF draw new noise, and the size of one step is
-compared. FedRec: the loop in torch has one `nn.Module` per client, explicit batches and its Adam;
-the loop in numpy has explicit backpropagation and Adam on the rows of the client's positives. Both
-run on every 40th client by activity and are extrapolated by the number of minibatches; they use the
-same draws as ours, and the item table of a client is compared.
+Interactions are synthetic, with the counts and the skew of MovieLens 100K (943 users, 1,682 items).
+Everything runs in one thread, with printed settings, and keeps each client's uploads.
+
+- The loop over clients (ratio 1) keeps uploads as arrays; for FCF, only those of one round.
+- "numpy, all clients at once" is what a careful user writes: uploads as factors, reports or bits,
+  without a loop over clients.
+- FCF: both give our item table, up to rounding.
+- FMF-LDP and DPLCF draw new noise. The norm of FMF-LDP's item table is compared.
+- FedRec: the loop in torch has one `nn.Module` per client, explicit batches and torch's Adam. The
+  loop in numpy has explicit backpropagation and Adam on the rows of the client's examples. Both run
+  on every 40th client by activity, and are extrapolated by the number of minibatches. They use the
+  same draws as our system, and a client's item table is compared.
 """
 
 from __future__ import annotations
@@ -91,7 +94,7 @@ def _time_fcf(ratings: sparse.csr_array) -> list[Row]:
             for _ in range(system.rounds):
                 shared = items.T @ items + system.regularization * np.eye(items.shape[1])
                 total = np.zeros_like(items)
-                messages = []  # of a round: all ten would not fit into memory at 64 factors
+                messages = []  # of one round; ten would not fit into memory at 64 factors
                 for user in range(ratings.shape[0]):
                     own = ratings.indices[ratings.indptr[user] : ratings.indptr[user + 1]]
                     mine = items[own]
@@ -223,7 +226,7 @@ def _time_dplcf(ratings: sparse.csr_array) -> list[Row]:
     return _time("dplcf-sp", {LOOP: run_loop, BATCH: run_batch, RUN: run_own}, n, 3)
 
 
-class TorchClient(nn.Module):
+class GcnClient(nn.Module):
     """The client with a graph convolution, as one would write it in torch."""
 
     def __init__(self, model: dict[str, NDArray[np.float32]]) -> None:
@@ -258,7 +261,7 @@ class TorchClient(nn.Module):
 
 def run_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalSettings) -> Any:
     """Trains every client in torch, and returns the trained modules."""
-    received, modules = TorchClient(model), []
+    received, modules = GcnClient(model), []
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
     loss = nn.BCEWithLogitsLoss(reduction="sum")
     for user in range(len(clients)):

@@ -1,8 +1,9 @@
 """Time of clipping and Laplace noise on a round's uploads: numpy, one stream per device, and ours.
 
 25 devices send an item table of MovieLens 1M, 3,706 x 64 floats each. numpy draws all noise from
-one generator; a stream per device draws the same noise again, entry by entry, instead of storing
-it. The implementations take turns, so that the machine's load does not change the ratio.
+one generator. With one stream per device, the same noise can be drawn again, entry by entry, and
+need not be stored. The implementations take turns, so that the machine's load does not change the
+ratio.
 """
 
 from __future__ import annotations

@@ -4,11 +4,13 @@ The attack guesses, from the view of another client, which profiles (users' hist
 training. Arguments are systems.
 """
 
-# MovieLens 100K, 20 rounds, four trainings on random halves of the users. AUC over all trainings,
-# of profiles that are in the training with probability 1/2, and seconds of one core for all four,
-# by method: the joint solve, for systems whose messages add up to the models' steps; the fit of
-# models to profiles compared with reference models (LiRA online, and RMIA of the first statistic);
-# and the attack, which combines both. All profiles are known, or 500 of 943.
+# MovieLens 100K, 20 rounds, four trainings on random halves of the users. The AUC is over all
+# trainings and known profiles (all 943, or 500). Seconds are those of one core for all trainings.
+# Methods:
+# - joint solve: for systems whose messages add up to the models' steps;
+# - LiRA online, and RMIA on its first statistic: the fit of models to profiles, compared with
+#   reference models;
+# - both: the attack, which combines joint solve and fit.
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ from fedrec_auditor.targets.transcript import DeviceCode, View
 
 TARGETS, ROUNDS, TRAININGS, COUNTS = (("fcf", "fcf-meta", "dplcf-ap", "fmf-ldp"), 20, 4, (943, 500))
 Method = Callable[[View, Background], NDArray[np.float64]]
-"""Scores of the background's profiles."""
+"""Function from a view and a background to scores of the background's profiles."""
 
 
 def run_attack(view: View, background: Background) -> NDArray[np.float64]:
@@ -78,7 +80,7 @@ def format_lines(name: str) -> Iterator[str]:
             for view in halves.views[guesses]
         ]
 
-    def format_line(way: str, known: NDArray[np.int64], seen: list[View], told: Method) -> str:
+    def format_line(way: str, known: NDArray[np.int64], seen: list[View], method: Method) -> str:
         start, scores, included = time.process_time(), [], halves.is_included[:, known]
         profiles = data.ratings[known]
         for k, view in enumerate(seen):
@@ -87,7 +89,7 @@ def format_lines(name: str) -> Iterator[str]:
                 reference_views=(*seen[:k], *seen[k + 1 :]),
                 is_in_training=np.delete(included, k, axis=0),
             )
-            scores.append(told(view, background))
+            scores.append(method(view, background))
         seconds = time.process_time() - start
         area = metrics.get_auc(np.concatenate(scores), included.ravel())
         return f"| {name} ({guesses}) | {way} | {len(known)} | {area:.4f} | {seconds:.1f} |"

@@ -1,4 +1,4 @@
-"""diffprivlib's local mechanisms, each at the epsilon and delta that it was built for.
+"""diffprivlib's local mechanisms, each with the epsilon and delta that it is constructed for.
 
 They draw from a seeded replacement of the system's generator; ``Staircase`` needs numpy's.
 """
@@ -48,7 +48,7 @@ def list_cases() -> tuple[Case, ...]:
         def call(x: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
             mechanism = make(x)
             seed = int(rng.integers(2**32))
-            mechanism._rng = np.random.RandomState(seed) if numpys else _Seeded(seed)
+            mechanism._rng = np.random.RandomState(seed) if numpys else _SeededRandom(seed)
             return np.array([mechanism.randomise(x) for _ in range(size)])
 
         return call
@@ -105,7 +105,7 @@ def list_cases() -> tuple[Case, ...]:
 
         def call(label: float, rng: np.random.Generator, size: int) -> NDArray[Any]:
             mechanism = vector.copy()
-            mechanism._rng = _Seeded(int(rng.integers(2**32)))
+            mechanism._rng = _SeededRandom(int(rng.integers(2**32)))
             noise, beyond = np.empty(size), 0.0
             for k in range(size):
                 released = mechanism.randomise(lambda w: (0.0, np.zeros(1)))
@@ -219,7 +219,7 @@ def make_half_balanced() -> list[list[Any]]:
     return [[one, other, -math.log10(weight)] for (one, other), weight in weights.items()]
 
 
-class _Seeded(secrets.SystemRandom):
+class _SeededRandom(secrets.SystemRandom):
     """A generator with the interface of ``secrets.SystemRandom``, but with a seed."""
 
     def __init__(self, seed: int) -> None:

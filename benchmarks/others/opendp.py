@@ -1,4 +1,4 @@
-"""OpenDP's local mechanisms, each with its privacy map's epsilon for the inputs shown."""
+"""OpenDP's local mechanisms, each with the epsilon of its privacy map for the given inputs."""
 
 from __future__ import annotations
 

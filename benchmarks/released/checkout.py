@@ -30,9 +30,10 @@ def hash_blob(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Checkout:
-    """The ``files`` of a repository that are run, each with git's SHA-1 of its content.
+    """Files of a repository that are run.
 
-    ``needs`` are packages that they import in addition to ours, with their versions.
+    files: git's SHA-1 of the content by path.
+    needs: versions by package that the files import and the project does not install.
     """
 
     repository: str
@@ -41,7 +42,7 @@ class Checkout:
     needs: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, folder: Path) -> None:
-        """Raises InputError if a file differs from the commit's, or a needed package is missing."""
+        """Raises InputError if a file differs from the commit's file, or a package is missing."""
         for name, expected in self.files.items():
             path = folder / name
             found = hash_blob(path.read_bytes()) if path.is_file() else "no such file"
@@ -62,8 +63,8 @@ class Checkout:
     ) -> list[ModuleType]:
         """Imports modules of the folder, with ``options`` as their command line.
 
-        Modules that they import but do not need can be replaced by empty ones (``blank``). Their
-        output is suppressed. Raises InputError for a module that is not in the folder.
+        Imports named in ``blank`` are replaced by empty modules. Their output is dropped.
+        Raises InputError for a module that is not in the folder.
         """
         folder = folder.resolve()
         with _import_from(folder, ["main.py", *options]), redirect_stdout(StringIO()):

@@ -19,7 +19,7 @@ CODE = Checkout(
 )
 SAMPLES = 3_000  # of 100 epochs each, which take milliseconds
 RATING = 3.0
-"""Middle of the ratings; a rating x above it changes the upload as an error x does."""
+"""Middle of the ratings. ``RATING + x / 2`` changes an upload as x does in the reimplementation."""
 
 
 def audit(folder: Path) -> Iterator[str]:
@@ -29,7 +29,8 @@ def audit(folder: Path) -> Iterator[str]:
     def run_epochs(x: float, user: NDArray[np.float64], size: int) -> NDArray[np.float64]:
         """The changes (size, dimension) of an item's factors in epochs with one rating of one user.
 
-        ``user`` are the user's factors; ``x`` sets the error of the rating.
+        user: the user's factors.
+        x: gradient without noise, in units of the user's factors.
         """
         model = utils.MFModel(1, 1, DIMENSION, reg=0.0, stddev=0.0)
         moved = np.empty((size, DIMENSION))

@@ -1,4 +1,4 @@
-"""Audits FedGCDR's released devices: noise on vectors between domains, and lists of items.
+"""Audits FedGCDR's released devices: noise on vectors for other domains, and lists of items.
 
 Cost: two minutes.
 """
@@ -55,7 +55,7 @@ def make_options(**given: Any) -> SimpleNamespace:
 
 
 class RecordingTorch:
-    """Stands for the module torch, and records the last standard deviation of requested noise."""
+    """A stand-in for the module torch, which records the last requested standard deviation."""
 
     def __init__(self, torch: Any) -> None:
         self.torch, self.deviation = torch, math.nan
@@ -70,9 +70,9 @@ class RecordingTorch:
 
 
 def make_transfer(party: ModuleType) -> Callable[..., NDArray[np.float64]]:
-    """Returns (x, rng, size) -> noisy vectors (size, width) that go to other domains.
+    """Returns a function (x, rng, size) -> noisy vectors (size, width) for other domains.
 
-    The vector has the sign of x on the first axis; none for x = 0.
+    Without noise, the vector has the sign of x on the first axis. For x = 0, there is no vector.
     """
 
     def call(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
@@ -81,7 +81,7 @@ def make_transfer(party: ModuleType) -> Callable[..., NDArray[np.float64]]:
         args = make_options(num_domain=several)
         device = party.Client(0, [[0]] * several, [1] * several, 0, [""] * several, args)
         device.knowledge = [[[RAW_NORM * x, *[0.0] * (WIDTH - 1)]] if x else []] * several
-        device.train_gat = lambda *given: given[-1]  # what it would train with
+        device.train_gat = lambda *given: given[-1]  # the vectors that it would train with
         heard = device.knowledge_transfer(size, [], {}, None, None, None, None)
         return np.asarray(party.torch.stack(heard[:size]), np.float64)
 
@@ -94,7 +94,7 @@ def make_send(party: ModuleType) -> Callable[..., dict[str, Any]]:
 
     def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
         items = np.full((1 + NEGATIVES) * history.n_items, -1)
-        if not len(history):  # its server asks those alone who met something
+        if not len(history):  # the server asks only users with interactions
             return {"items": items, "count": 0.0}
         seed_globals(rng)
         args = make_options(num_domain=1)

@@ -26,7 +26,7 @@ CODE = Checkout(
 WIDTH, CLIP, SCALE = 16, 0.1, 0.1
 """Defaults of main.py."""
 USERS, ITEMS, PSEUDO, ROUNDS, RUNS = 60, 200, 60, 5, 200
-"""Pseudo items have the same share as 500 of the 1,682 items of MovieLens 100K."""
+"""Size of data and game; PSEUDO / ITEMS is the share of 500 pseudo items in MovieLens 100K."""
 SAMPLES, LARGE_VALUE = 40_000, 2.0
 
 
@@ -50,7 +50,7 @@ def make_send(module: ModuleType) -> Callable[..., dict[str, Any]]:
 
     def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
         listed = np.full(history.n_items, -1)
-        if not len(history):  # the released one has no mean of no rating
+        if not len(history):  # the released client fails without ratings
             return {"items": listed}
         seed_globals(rng)
         tables = torch.randn(WIDTH), torch.randn(history.n_items, WIDTH)

@@ -35,7 +35,7 @@ BITS, SAMPLES, RUNS = 128, 5_000, 200
 USERS, ITEMS, ROUNDS = 30, 60, 3
 """Size of the data from which Part's item lists are inferred."""
 MAX_RATING, INITIAL_VALUE, WIDTH = 5.0, 0.01, 100
-"""Maximum rating, value of all entries of the initial vectors, and their length."""
+"""Maximum rating; value of all entries of the initial vectors; length of these vectors."""
 
 Ratings = list[tuple[int, float, int]]
 """Items with their ratings and times, in order of time."""
@@ -65,7 +65,7 @@ class Devices:
         return np.array([[key.decrypt(each) for each in row] for row in sent.values()])
 
     def inspect(self, sent: Message) -> NDArray[np.float64]:
-        """Public properties of a message's ciphertexts in one array: size, last bits, exponent."""
+        """Visible properties of a message's ciphertexts in one array: size, last bits, exponent."""
         whole = self.script.public_key.nsquare
         pairs = [(each.ciphertext(be_secure=False), each.exponent) for each in flatten(sent)]
         return np.array([[each / whole, each % 256, exponent] for each, exponent in pairs]).ravel()
@@ -75,7 +75,8 @@ class Devices:
     ) -> Callable[..., NDArray[np.float64]]:
         """Returns a randomizer for ``verify_ldp``: properties of the message of a device.
 
-        ``held`` maps an input to the device's ratings, ``look`` a message to its properties.
+        held: function from an input to the device's ratings.
+        look: function from a message to its properties.
         """
 
         def call(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
@@ -94,7 +95,7 @@ def _format_numbers(numbers: set[int]) -> str:
 
 
 def count_ciphertexts(full: ModuleType, users: list[Ratings], n_items: int) -> Iterator[str]:
-    """Yields a line on the number and equality of ciphertexts in messages of real users."""
+    """Yields a line on the number and equality of ciphertexts in messages of ``users``."""
     devices, rng = Devices(full, n_items, WIDTH), np.random.default_rng(0)
     sizes, exponents, shared = set(), set(), 0
     for held in users:

@@ -10,7 +10,7 @@ from benchmarks.others.case import CONFIDENCE
 from fedrec_auditor.reports.say import describe_evidence, to_percent
 
 CLAIM = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
-"""A claim that nobody made; with a claim, the game bounds the epsilon of a message."""
+"""A claim of no author: the local game needs one to bound the epsilon of a message."""
 
 
 def measure(
@@ -18,8 +18,9 @@ def measure(
 ) -> Iterator[str]:
     """Yields results of the local game (a test on one message) and of attacks, for a system.
 
-    The system is a target, or a client with the ``settings`` of ``audit_system``; the game has
-    ``runs`` draws. ``attacks`` run in addition to reconstruction.
+    system: a target, or a client with the ``settings`` of ``fedrec_auditor.audit_system``.
+    runs: number of draws of the game.
+    attacks: attacks in addition to reconstruction.
     """
     record = fedrec_auditor.audit_system(
         system,
@@ -52,7 +53,8 @@ def verify(
 ) -> str:
     """A line with the result of ``verify_ldp`` for a mechanism at a claimed epsilon and delta.
 
-    ``name`` and ``words`` describe the mechanism.
+    name: origin of the mechanism, such as "released".
+    words: description of the mechanism.
     """
     result = fedrec_auditor.verify_ldp(
         call,

@@ -34,11 +34,11 @@ CODE = Checkout(
 )
 NOISE, WIDTH, NEGATIVES = 0.1, 32, 4
 DATA = Synthetic(n_users=100, n_items=1682, profile=60)
-"""Users whose rows change between the worlds."""
+"""Users whose training steps are measured."""
 NETWORKS = 10
 USERS, ITEMS, RUNS = 40, 200, 200
-N_DEVICES = 20  # of all whose rows are moved
-_NO_NOISE = 1e-9  # noise that counts as zero
+N_DEVICES = 20  # users of ``DATA`` that are measured
+_NO_NOISE = 1e-9  # noise scale that counts as zero
 OPTIONS: dict[str, Any] = {
     "alias": "",
     "num_users": 1,
@@ -69,16 +69,17 @@ def _ignore_cuda() -> Iterator[None]:
 
 
 def make_send(mlp: ModuleType, noise: float, network: int = 0) -> Callable[..., dict[str, Any]]:
-    """Returns the first message of a device as a function of a history, with noise of this scale.
+    """Returns a device as a function from a history to its first message.
 
-    ``network`` is the seed of the initial network, which all devices share.
+    noise: noise scale.
+    network: seed of the initial network, which all devices share.
     """
     import torch
 
     def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
         held, table = history.items, np.asarray(model["item"])
         others = np.setdiff1d(np.arange(history.n_items), held)
-        if not len(held) or not len(others):  # the released one divides by nothing
+        if not len(held) or not len(others):  # the released code divides by zero
             return {"item": table}
         negatives = rng.choice(others, NEGATIVES * len(held))
         items = np.concatenate([held, negatives]).tolist()

@@ -28,7 +28,7 @@ CODE = Checkout(
     },
 )
 USERS, ITEMS, ROUNDS, RUNS = 40, 200, 20, 200
-_LENGTH_FACTOR = 5  # own items that a list has entries at most
+_LENGTH_FACTOR = 5  # maximum entries of a list per own item
 
 
 def make_send(folder: Path) -> Callable[..., dict[str, Any]]:
@@ -42,7 +42,7 @@ def make_send(folder: Path) -> Callable[..., dict[str, Any]]:
         items = np.full(_LENGTH_FACTOR * history.n_items, -1)
         scores = np.zeros(items.shape)
         own = history.items.tolist()
-        if not own or len(own) == history.n_items:  # the released one draws forever
+        if not own or len(own) == history.n_items:  # the released client would draw forever
             return {"items": items, "scores": scores}
         seed_globals(rng)
         if "device" not in state:

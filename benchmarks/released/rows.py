@@ -15,8 +15,8 @@ def compare_rows(
 ) -> Iterator[str]:
     """Yields the measured and the stored result of each mechanism that ``calls`` has.
 
-    ``calls`` maps a mechanism's key to its released code. ``samples`` are drawn per input, by
-    default as many as for the stored result.
+    calls: released code by the key of its mechanism.
+    samples: draws per input; by default as many as for the stored result.
     """
     known = read_rows()
     for finding in Package(name).list_findings():

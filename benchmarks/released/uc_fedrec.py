@@ -1,4 +1,4 @@
-"""Audits the Gaussian noise in UC-FedRec's code: its scale, and the sensitivity it is made for."""
+"""Audits the Gaussian noise in UC-FedRec's code: its scale, and the sensitivity that it covers."""
 
 from __future__ import annotations
 

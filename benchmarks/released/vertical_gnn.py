@@ -28,7 +28,7 @@ CODE = Checkout(
     },
 )
 SAMPLES, PURE_EPSILON = 40_000, 4.0
-"""Draws per input, and a pure epsilon that nobody claims."""
+"""Draws per input, and a pure epsilon for comparison, which nobody claims."""
 LARGE_VALUE = 2.0
 """A gradient above the clamping limit."""
 N_USERS, SKETCH = 500, 5

@@ -13,7 +13,7 @@ SCALE = 2.0 * MAX_ERROR * math.sqrt(DIMENSION) / BUDGET
 
 
 def _add_noise(x: float, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Noisy gradients for a rating error x, along a unit vector of equal entries."""
+    """Noisy gradients; without noise they are x times a unit vector of equal entries."""
     spread = np.sqrt(2.0 * rng.exponential(size=shape))
     return x / math.sqrt(DIMENSION) + SCALE * spread * rng.normal(size=shape)
 
@@ -24,12 +24,12 @@ def epoch(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
 
 
 def vector(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """All noisy entries of one epoch's gradient, for a rating error x."""
+    """All noisy entries of one epoch's gradient, whose L2 norm is the absolute x without noise."""
     return _add_noise(x, rng, (size, DIMENSION))
 
 
 def training(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """The first noisy entry of the gradient in every epoch."""
+    """One noisy entry of the gradient in every epoch, which is x without noise."""
     noise = SCALE * np.sqrt(2.0 * rng.exponential(size=(size, EPOCHS)))
     return x + noise * rng.normal(size=(size, EPOCHS))
 

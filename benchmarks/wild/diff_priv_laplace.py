@@ -18,14 +18,14 @@ LOW, HIGH = 20.0, 100.0
 
 @draw_in_batch()
 def median(x: int, size: int) -> NDArray[np.float64]:
-    """Noisy medians of three values: smallest, x, largest; x = 0 is the smallest, 1 the largest."""
-    values, of = (np.array([LOW, (LOW, HIGH)[x], HIGH]), STATISTICS.DiffPrivStatistics)
+    """Noisy medians of ``LOW``, ``HIGH`` and a third value, ``LOW`` (x = 0) or ``HIGH`` (x = 1)."""
+    values, of = np.array([LOW, (LOW, HIGH)[x], HIGH]), STATISTICS.DiffPrivStatistics
     return np.array([of.median(values, EPSILON) for _ in range(size)])
 
 
 @draw_in_batch()
 def mean(x: int, size: int) -> NDArray[np.float64]:
-    """Noisy means of ten equal values, of which one is larger by x."""
+    """Noisy means of ten values: nine are ``LOW``, one is ``LOW`` + x."""
     values, of = np.array([LOW] * 9 + [LOW + x]), STATISTICS.DiffPrivStatistics
     return np.array([of.mean(values, EPSILON) for _ in range(size)])
 

@@ -23,7 +23,7 @@ ROWS = 10
 
 @draw_one_by_one()
 def response(x: int) -> int:
-    """The reported last of three answers 0, 1 and x."""
+    """The randomized last answer of three: 0, 1 and x."""
     answers = [0, 1, x]
     DIFF.randresponse(answers)
     return answers[2]
@@ -31,13 +31,13 @@ def response(x: int) -> int:
 
 @draw_in_batch()
 def record(x: int, size: int) -> NDArray[np.float64]:
-    """The reported first of ten records, x, if the sensitivity is that of their mean."""
+    """The noisy first of ten records, x, with the sensitivity of the records' mean."""
     return _add_noise(x, size, None)
 
 
 @draw_in_batch()
 def record_of_a_range(x: int, size: int) -> NDArray[np.float64]:
-    """The reported value of the first record, x, if the sensitivity is given as 1."""
+    """The noisy first of ten records, x, with a given sensitivity of 1."""
     return _add_noise(x, size, [1.0] * size)
 
 

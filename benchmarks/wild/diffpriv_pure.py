@@ -20,12 +20,12 @@ EPSILON = 1.0
 N_RESPONSES, RESPONSE_DELTA = 100, 1e-5
 """Number of composed responses of epsilon 1, and the delta of each."""
 TINY_EPSILON = 1e-15
-"""An epsilon at which ``geometric_noise`` gives up."""
+"""An epsilon at which ``geometric_noise`` returns 0."""
 LARGE_EPSILON, DELTA = 10.0, 1e-5
 SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / LARGE_EPSILON
-"""Result of ``gaussian_sigma(1, LARGE, DELTA)``."""
+"""Result of ``gaussian_sigma(1, LARGE_EPSILON, DELTA)``."""
 COMPOSED_EPSILON = math.sqrt(2.0 * N_RESPONSES * math.log(1.0 / RESPONSE_DELTA))
-"""Result of ``advanced_composition(USES, 1, EACH)``, at delta USES * EACH."""
+"""Result of ``advanced_composition(N_RESPONSES, 1, RESPONSE_DELTA)``."""
 P_KEEP = math.e / (1.0 + math.e)
 
 
@@ -57,9 +57,9 @@ composed = Density(sample=count_ones, log_prob=compute_log_prob)
 
 
 def make_count_distribution(x: int, epsilon: float, most: int = 60) -> exact.Distribution:
-    """The distribution of x plus a geometric number from 0 on.
+    """The distribution of x plus a geometric number, which is 0 or more.
 
-    Outputs from ``most`` on are one output, "more".
+    Outputs of at least ``most`` are merged into one output, "more".
     """
     ratio = math.exp(-epsilon)
     law = {y: (1.0 - ratio) * ratio ** (y - x) for y in range(x, most)}

@@ -20,7 +20,7 @@ P_KEEP = math.exp(EPSILON) / (1.0 + math.exp(EPSILON))
 def compute_epsilon(*, one_by_one: bool) -> float:
     """Epsilon by dp-accounting of ``N_RESPONSES`` randomized responses.
 
-    They are composed one by one, or as one event with a count.
+    one_by_one: whether they are composed one by one; else as one event with a count.
     """
     event = dp_accounting.dp_event.RandomizedResponseDpEvent(2.0 * (1.0 - P_KEEP), 2)
     accountant = pld.PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)

@@ -28,13 +28,13 @@ def _make_coinpress() -> Any:
 
 
 def _count_samples() -> Any:
-    """How often each record is in the sample that the default seed draws."""
+    """The number of times that each record is in the sample of the default seed."""
     return np.random.default_rng(SEED).poisson(RATE, RECORDS)
 
 
 @draw_one_by_one()
 def sample(x: int) -> float:
-    """The noisy prototype of records that are 0, except the most sampled: -1000 or (x = 1) 1000."""
+    """The noisy prototype of records at 0; the most sampled record is at -1000 or (x = 1) 1000."""
     data = np.zeros((RECORDS, 1))
     data[np.argmax(_count_samples())] = 1000.0 * (2 * x - 1)
     return float(_make_coinpress().prototypes(data, np.zeros(RECORDS))[0, 0])

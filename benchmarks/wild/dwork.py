@@ -47,7 +47,7 @@ def mean(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
 
 
 def added(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """Noisy sums of two columns, added; their only row is (x, x)."""
+    """Sums of the noisy sums of two columns; their only row is (x, x)."""
     table = _make_table(TYPES.Float(0, 1), a=[x], b=[x])
     return _draw(table["a"].sum() + table["b"].sum(), 1.0, size)
 

@@ -30,7 +30,7 @@ def _repeat(operation: Any, size: int, **given: Any) -> NDArray[Any]:
 
 @draw_in_batch()
 def mean(x: int, size: int) -> NDArray[np.float64]:
-    """Noisy means of nine zeros and a value that is far above the bound for x = 1."""
+    """Noisy means of nine zeros and a value, 0 or (x = 1) far above the bound."""
     operation = OPERATIONS.PrivateClampedMean(lower_bound=0, upper_bound=1)
     return _repeat(operation, size, values=[0.0] * 9 + [FAR_VALUE * x])
 
@@ -45,7 +45,7 @@ def vector_mean(x: int, size: int) -> NDArray[np.float64]:
 
 @draw_in_batch()
 def quantile(x: int, size: int) -> NDArray[np.float64]:
-    """The chosen quantile 0.9 of two options; for x = 1 with a value above both."""
+    """The option chosen as the quantile 0.9; for x = 1, one more value is above both options."""
     operation = OPERATIONS.PrivateQuantile(options=list(OPTIONS))
     return _repeat(operation, size, values=np.array(QUANTILE_DATA + [9] * x), quantile=0.9)
 
@@ -81,7 +81,7 @@ def compute_first_option(values: list[int], share: float) -> float:
     """
     first, second = (-abs(sum(v < o for v in values) - len(values) * share) for o in OPTIONS)
 
-    def compute_density(noise: float) -> float:  # of the second's noise, where the first's is more
+    def compute_density(noise: float) -> float:  # of the second's noise, if the first wins
         return float(stats.laplace.pdf(noise) * stats.laplace.sf(noise + second - first))
 
     ends = (-40.0, *sorted((0.0, first - second)), 40.0)

@@ -79,7 +79,7 @@ def make_unary(x: int | None, k: int, p: float, q: float) -> Distribution:
 def mix_with_fakes(
     x: tuple[Any, ...], report: Callable[[Any], Distribution], fake: Distribution
 ) -> Distribution:
-    """The distribution of a tuple with one random attribute of ``x`` reported, the others fake."""
+    """The distribution of a tuple with a report of one random attribute of ``x``, else fakes."""
     d = len(x)
     return mix(
         (1.0 / d, join(report(x[i]) if i == j else fake for i in range(d))) for j in range(d)

@@ -26,9 +26,9 @@ MECHANISMS = (
 class Finding(Case):
     """A mechanism of a public package at the epsilon that the package states.
 
-    - ``key``: its name in ``module``, the package's module here
+    - ``key``: its name in ``module``, the module of ``benchmarks.wild`` on the package
     - ``mechanism``: one of ``MECHANISMS``
-    - ``exact``: its epsilon at the claimed delta, for the named inputs
+    - ``exact``: its exact epsilon at the claimed delta, for the given inputs
     - ``claim``: the place of the claim in the package, and our reading of it
     - ``remark``: the code's behaviour, and the derivation of the exact epsilon
     - ``holds_if``: the more favourable reading or use under which the claim holds
@@ -49,7 +49,7 @@ class Finding(Case):
 
     @property
     def address(self) -> str:
-        """The key of its stored result, "module:key", without the module's package."""
+        """The key of its stored result, "module:key", such as "flwr:local"."""
         return f"{self.module.rpartition('.')[2]}:{self.key}"
 
     @property

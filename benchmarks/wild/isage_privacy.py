@@ -47,7 +47,7 @@ def uniform(x: int, size: int) -> NDArray[np.float64]:
 
 @draw_one_by_one()
 def compensated(x: int) -> bool:
-    """Whether an unlearned vector and its neighbour, as returned, fit the input 1."""
+    """Whether the returned vector and its returned neighbour are possible for input 1."""
     true = (VECTOR_0, VECTOR_1)[x]
     engine = UNLEARNING.UnlearningEngine(EPSILON, 0.0)
     said: dict[str, Any] = engine.unlearn_vectors(

@@ -22,7 +22,7 @@ GRR, HE, LH, SS, UE = (
     for name in ("grr", "he", "lh", "ss", "ue")
 )
 EPSILON, SUBSETS = 1.0, 0.5
-"""Epsilon of all protocols but subset selection, and of it (subsets of two)."""
+"""Epsilons of all other protocols and of subset selection, which has subsets of two at .5."""
 K = 4
 THRESHOLD = 0.61855
 """Threshold that the package finds best at this epsilon, to five places."""

@@ -20,7 +20,7 @@ EPSILON, K, D = 1.0, 3, 3
 SUBSETS = 4, 0.5
 """Domain size and epsilon at which the sent subsets have two values."""
 PERMANENT_EPSILON, REPORTS = 2.0, 4
-"""Epsilon of all reports of a user (each has ``EPSILON``), and number of drawn reports."""
+"""Epsilon of all reports of a user, each of which has ``EPSILON``; and number of reports."""
 GRR, HE, SS, UE = (
     PACKAGE.load(f"multi_freq_ldpy.pure_frequency_oracles.{n}") for n in ["GRR", "HE", "SS", "UE"]
 )
@@ -122,7 +122,7 @@ def make_subset(x: int, k: int, epsilon: float, *, ordered: bool) -> exact.Distr
 
 
 def amplify(epsilon: float, d: int) -> float:
-    """Epsilon of the report of one attribute, sampled from d, for ``epsilon`` of the whole."""
+    """Epsilon of the report of one sampled attribute of d, in a message with ``epsilon``."""
     return math.log(d * math.expm1(epsilon) + 1.0)
 
 

@@ -1,11 +1,16 @@
 """A public package under test: its installation, and the claims of its mechanisms.
 
-Each module of this folder has a TOML file of the same name with the package's claims: ``package``,
-``version``, the packages that it ``needs`` in addition to the project's, or the ``commit`` of a
-repository that cannot be installed and is reimplemented in the module, ``defaults`` of all
-mechanisms, and one table per mechanism, named like a callable of the module. If only the noise is
-tested, the table has its ``law`` (distribution), and the callable measures its standard deviation.
-``Finding`` describes the fields.
+Each module of this folder has a TOML file of the same name with the package's claims:
+
+- ``package``: its name
+- ``version``: its version; or ``commit``: the commit of a repository that cannot be installed, and
+  is reimplemented in the module
+- ``needs``: further packages to install, with versions
+- ``defaults``: fields that all mechanisms share
+- one table per mechanism, named like a callable of the module, with the fields of ``Finding``
+
+If only the noise is tested, the table has its distribution (``law``), and the callable measures its
+standard deviation.
 """
 
 from __future__ import annotations
@@ -36,8 +41,8 @@ NAMES = tuple(sorted(path.stem for path in WILD_FOLDER.glob("*.toml")))
 class Package:
     """The package of the module ``name``, installed in its own folder without dependencies.
 
-    Packages of the project itself are used; modules that a package imports only to plot, fit or
-    serve are replaced by empty ones.
+    Dependencies of the project itself are shared. Modules that a package imports for other
+    purposes, such as plots, are replaced by empty ones.
     """
 
     name: str
@@ -54,7 +59,7 @@ class Package:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The names of the package's mechanisms, which have a table in the TOML file."""
+        """The names of the package's mechanisms: those of the tables in the TOML file."""
         others = ("defaults", "needs")
         tables = (key for key, value in self.toml.items() if isinstance(value, dict))
         return tuple(key for key in tables if key not in others)
@@ -148,7 +153,7 @@ def has_package(name: str, version: str) -> bool:
 
 
 class AbsentModule:
-    """Stands for a module that cannot be imported, and raises its error on first use."""
+    """A stand-in for a module that cannot be imported, which raises the error on first use."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -158,9 +163,9 @@ class AbsentModule:
 
 
 def make_blank_module(name: str) -> ModuleType:
-    """An empty module; if the name is a folder of modules, these can still be imported.
+    """An empty module, in which every name is None.
 
-    Every name in an empty module is None.
+    If ``name`` is a package, its submodules can still be imported.
     """
     parent = name.rpartition(".")[0]
     whole = not parent or hasattr(sys.modules.get(parent), "__path__")
@@ -173,7 +178,7 @@ def make_blank_module(name: str) -> ModuleType:
 
 
 def is_blank(module: ModuleType) -> bool:
-    """Whether a module was made empty by ``blank_module``."""
+    """Whether a module is an empty one of ``make_blank_module``."""
     return vars(module).get("__getattr__") is _return_none
 
 

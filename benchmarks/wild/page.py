@@ -32,10 +32,10 @@ INTRODUCTION = f"""## How a row comes about
   code: the finding is of our reading of it.
 - The **command** measures the row again, in the root of this project, once
   `python -m benchmarks.found_in_the_wild` has installed the packages there."""
-Measurement = tuple[Finding, Row]
+FindingRow = tuple[Finding, Row]
 
 
-def format_page(rows: Sequence[Measurement]) -> str:
+def format_page(rows: Sequence[FindingRow]) -> str:
     """The page on public packages in Markdown: refuted claims, and a section per package."""
     refuted = [(finding, row) for finding, row in rows if finding.is_refuted]
     parts = [
@@ -54,7 +54,7 @@ def format_page(rows: Sequence[Measurement]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _format_section(rows: Sequence[Measurement]) -> Iterator[str]:
+def _format_section(rows: Sequence[FindingRow]) -> Iterator[str]:
     """Yields the refuted claims of a package, one by one, and a table of the others."""
     for finding, row in rows:
         if finding.is_refuted:
@@ -81,7 +81,7 @@ def _format_section(rows: Sequence[Measurement]) -> Iterator[str]:
 
 
 def _format_details(finding: Finding, row: Row) -> str:
-    """A refuted claim in words: the claim, the truth, the observed event, and the command."""
+    """A refuted claim in Markdown: the claim, the exact epsilon, the event, and the command."""
     parts = {
         "Setting": finding.setting,
         "Claimed": f"Epsilon {row.claimed}: {finding.claim}",
@@ -98,7 +98,7 @@ def _format_details(finding: Finding, row: Row) -> str:
 
 
 def describe_event(row: Row) -> str:
-    """The observed event with its probabilities, and the epsilon that it shows."""
+    """The observed event with its probabilities, and the lower bound of epsilon from it."""
     if not row.event:
         return ""
     sure = "exactly" if row.draws in ("exact", "proved") else f"at confidence {CONFIDENCE}"

@@ -17,7 +17,7 @@ COMPUTATIONS = PACKAGE.load("pipeline_dp.dp_computations")
 KINDS = PACKAGE.load("pipeline_dp.aggregate_params")
 EPSILON, N_OTHERS = 1.0, 9
 LARGE_SCORE = 1_419.0
-"""exp(LARGE / 2) is finite, exp((LARGE + 1) / 2) is not."""
+"""The exponential of half this score is finite in doubles, of half this score plus 1 it is not."""
 FAILURE = -1
 
 
@@ -53,7 +53,7 @@ def _choose(scores: Sequence[float], rng: np.random.Generator, size: int) -> NDA
         chances = mechanism._calculate_probabilities(EPSILON, places)
         try:
             mechanism.apply(EPSILON, places)
-        except ValueError:  # what the caller sees in place of a choice
+        except ValueError:  # the caller gets an error
             return np.full(size, FAILURE)
     return rng.choice(places, size, p=chances)
 

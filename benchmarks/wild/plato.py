@@ -20,7 +20,7 @@ UNARY = PACKAGE.load("plato.utils.unary_encoding", "plato", "plato.utils", "plat
 
 
 class _Feature:
-    """Stands for the package's base class of processors, and keeps the method."""
+    """A stand-in for the package's base class of processors, which keeps the method."""
 
     def __init__(self, method: Callable[..., Any], **settings: Any) -> None:
         self.method = method

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 PACKAGE = Package.from_module(__name__)
 EPSILON, DELTA, MAX_VALUE = 1.0, 1e-5, 3
 SIGMA = math.sqrt(math.log(1.25 / DELTA)) / EPSILON
-"""Noise of ``applyDPGaussian`` at sensitivity 1; at s it is sqrt(s) times this."""
+"""Noise of ``applyDPGaussian`` at sensitivity 1; at sensitivity s, it is larger by sqrt(s)."""
 SENSITIVITY = 100.0
 
 

@@ -27,7 +27,7 @@ def _make_clients() -> dict[str, Any]:
         return x
 
     hashes = [CORE.generate_hash(M, seed) for seed in (2, 6)]
-    pairs = [(CORE.generate_hash(4, 3), CORE.generate_hash(2, 2))]  # seeds that tell 0 from 1
+    pairs = [(CORE.generate_hash(4, 3), CORE.generate_hash(2, 2))]  # hashes of 0 and 1 differ
     rappor = ORACLES.RAPPORClient(F, M, [hashes], num_of_cohorts=1, index_mapper=keep)
     converted = ORACLES.RAPPORClient(
         rappor.convert_eps_to_f(LARGE_EPS), M, [hashes[:1]], num_of_cohorts=1, index_mapper=keep

@@ -12,10 +12,10 @@ from benchmarks.wild.package import Package
 
 PACKAGE = Package.from_module(__name__)
 ALGORITHMS = PACKAGE.load("pydp.algorithms.laplacian")
-Sampler = Callable[[int, np.random.Generator, int], NDArray[np.float64]]
+Call = Callable[[int, np.random.Generator, int], NDArray[np.float64]]
 
 
-def _make_sampler(name: str, data: list[float], more: float, **bounds: float) -> Sampler:
+def _make_sampler(name: str, data: list[float], more: float, **bounds: float) -> Call:
     """Returns a sampler of ``name`` on ``data``, with ``more`` added if x = 1."""
     # The package draws from its own generator.
 

@@ -1,4 +1,4 @@
-"""The stored results on public packages: claim, truth and measurement of each mechanism."""
+"""The stored results on public packages: claim, exact epsilon and measurement of mechanisms."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ RESULTS = Path(__file__).parents[1] / "found_in_the_wild.json"
 
 @dataclass(frozen=True)
 class Row:
-    """The claim of a mechanism, the true epsilon, and the measurement, as texts.
+    """The claim of a mechanism, its exact epsilon, and its measurement, as texts.
 
-    ``failed`` are the checks that failed; ``event`` is a set of outputs with its probabilities
-    under two inputs.
+    measured: lower bound of epsilon, or the proved epsilon.
+    draws: number of draws per input, "exact" or "proved".
+    failed: names of the failed checks.
+    event: a set of outputs, with its probabilities under two inputs.
     """
 
     package: str
@@ -51,7 +53,7 @@ def format_epsilon(epsilon: float) -> str:
 
 
 def make_claim_row(finding: Finding) -> Row:
-    """The result row of a mechanism, with the fields that need no measurement."""
+    """The result row of a mechanism, with only the fields that need no measurement."""
     claimed = format_epsilon(finding.epsilon)
     return Row(
         package=Package.from_module(finding.module).label,
@@ -84,9 +86,9 @@ def measure_finding(finding: Finding) -> Row:
 
 
 def apply_proof(finding: Finding, law: Gaussian, row: Row) -> Row:
-    """The row, with the verdict CONSISTENT if an accountant proves the claim for this Gaussian.
+    """A copy of ``row`` with verdict CONSISTENT if an accountant proves the claim for this noise.
 
-    A refutation by a lower bound stays.
+    Other verdicts than UNSUBSTANTIATED stay.
     """
     z = law.sigma / (law.high - law.low)
     claim = {"delta": finding.delta, "claimed_epsilon": finding.epsilon}
@@ -106,7 +108,7 @@ def _check_noise(finding: Finding, law: Gaussian) -> None:
 def make_row(finding: Finding, result: Verification) -> Row:
     """The result row of a mechanism, from the result of ``verify_ldp``."""
     failed = ", ".join(check.name for check in result.faults) or "none"
-    if finding.inputs is None:  # our sampler, with the noise that theirs is given
+    if finding.inputs is None:  # our sampler, with the package's noise
         failed = "not run"
     followed = any(
         check.name == PROOF_CHECK_NAME and check.status is CheckStatus.PASSED

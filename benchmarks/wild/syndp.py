@@ -34,6 +34,6 @@ def slope(x: int, rng: np.random.Generator) -> float:
 
 @draw_one_by_one()
 def last(x: int) -> float:
-    """The reported last of the three values 0, 1 and 2 + x."""
+    """The noisy last of the three values 0, 1 and 2 + x."""
     with contextlib.redirect_stdout(io.StringIO()):  # it prints
         return float(MODULE.timeseries_dp([0.0, 1.0, 2.0 + x], EPSILON)[2])

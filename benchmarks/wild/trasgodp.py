@@ -19,7 +19,7 @@ EPSILON = 1.0
 ORIGIN, DISTANCE = (43.46, -3.81), 1000.0
 """Latitude and longitude of input 0, and metres from there north to input 1."""
 METRES_PER_DEGREE = 6_371_000 * math.pi / 180.0
-"""Metres per degree of latitude in the package."""
+"""Metres per degree of latitude, as in the package."""
 EPSILON_PER_METRE = EPSILON / DISTANCE
 
 
