@@ -67,6 +67,7 @@ def format_page() -> str:
 
 
 def describe_machine() -> str:
+    """The processor, the operating system and versions of libraries, in one line."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():

@@ -25,6 +25,7 @@ MARK = "FLOWER_ROUND"  # set in the environment of every process of the simulati
 
 @functools.cache
 def load(path: str) -> dict[str, Any]:
+    """The arrays of a file, which is read once per process."""
     with np.load(path) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
@@ -66,6 +67,7 @@ def sum_cpu_seconds() -> float:
 
 
 def print_round(number: int, norm: float) -> None:
+    """Prints the line of JSON of a finished round; ``norm`` is that of the summed gradients."""
     line = {"round": number, "wall": time.time(), "cpu": sum_cpu_seconds(), "norm": norm}
     print("ROUND " + json.dumps(line), flush=True)
 

@@ -65,6 +65,8 @@ def try_import(package: str) -> tuple[Any, str]:
 
 
 def _list_jax(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | None]]:
+    """The package's bounds by name."""
+
     def make_auditor(first: Scores, second: Scores) -> Any:
         return module.CanaryScoreAuditor(first, second)
 
@@ -84,6 +86,7 @@ def _list_jax(module: Any) -> dict[str, Callable[[Scores, Scores, float], float 
 
 
 def _list_opake(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | None]]:
+    """The package's bounds by name."""
     types = importlib.import_module("opake.auditing.types")
 
     def make_one_run(first: Scores, second: Scores) -> Any:

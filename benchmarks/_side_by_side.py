@@ -86,6 +86,7 @@ def compare_packages(laws: Iterable[KnownMechanism]) -> list[str]:
 
 
 def _measure_cell(law: KnownMechanism, n: int, bound: Callable[..., float | None] | None) -> Cell:
+    """Bounds by ``bound``, or by this project if it is None."""
     bounds, seconds = [], 0.0
     for seed in range(SEEDS[n]):
         if bound is None:

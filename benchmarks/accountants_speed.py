@@ -59,6 +59,7 @@ class Job:
 
 
 def respond(epsilon: float) -> DpEvent:
+    """The event of one binary randomized response with this epsilon."""
     return RandomizedResponseDpEvent(2 / (1 + float(np.exp(epsilon))), 2)
 
 
@@ -81,6 +82,8 @@ def compose_naively(epsilon: float, count: int) -> float:
 def run_library(
     event: DpEvent, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
 ) -> Callable[[], float]:
+    """Returns a function that computes epsilon by dp-accounting's privacy loss distributions."""
+
     def ask() -> float:
         accountant = PLDAccountant(relation)
         return float(accountant.compose(event).get_epsilon(DELTA))
@@ -89,6 +92,8 @@ def run_library(
 
 
 def run_library_renyi(event: DpEvent) -> Callable[[], float]:
+    """Returns a function that computes epsilon by dp-accounting's Renyi accountant."""
+
     def ask() -> float:
         accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
         return float(accountant.compose(event).get_epsilon(DELTA))
@@ -97,6 +102,7 @@ def run_library_renyi(event: DpEvent) -> Callable[[], float]:
 
 
 def list_jobs() -> tuple[Job, ...]:
+    """The events whose epsilon is bounded."""
     gaussians = SelfComposedDpEvent(GaussianDpEvent(10.0), 1000)
     sampled = SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0)), 1000)
     laplaces = SelfComposedDpEvent(LaplaceDpEvent(2.0), 300)
@@ -179,6 +185,7 @@ def clear_caches() -> None:
 
 
 def run(accountant: Any, job: Job) -> float:
+    """The epsilon by one of our accountants, computed with empty caches."""
     clear_caches()
     return float(accountant.bound(job.event, delta=DELTA, scope=job.scope).epsilon)
 

@@ -190,8 +190,10 @@ def attack_components(view: View, data: Interactions, groups: tuple[str, ...]) -
 
 
 def load_attack(name: str) -> Any:
+    """This project's attack with a classifier, by the classifier's name."""
     return FAMILIES["attacks"].load_class(f"attribute-{name}")()
 
 
 def score(truth: NDArray[np.int64], guessed: NDArray[np.int64]) -> str:
+    """The balanced accuracy of guessed classes, in words."""
     return f"balanced accuracy {balanced_accuracy_score(truth, guessed):.3f}"

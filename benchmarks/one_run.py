@@ -62,6 +62,7 @@ def scan_counts(m: int, r: int, v: int) -> float:
 
 
 def time_bounds(m: int, r: int, v: int) -> list[Row]:
+    """Times of each bound for v right ones of r guesses on m canaries."""
     found = OneRunGuesses(n_canaries=m, n_guesses=r, n_right=v)
     ways: dict[str, Callable[[], float]] = {
         "scan": lambda: scan_counts(m, r, v),

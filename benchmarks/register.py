@@ -78,7 +78,7 @@ class Entry:
 
 
 def list_paper_entries(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
-    """Yields entries of the catalogue of papers' claims."""
+    """Yields one entry per row of the catalogue of papers' claims."""
     for row in judged:
         yield Entry(
             key=f"claim-{row.number}",

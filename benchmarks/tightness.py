@@ -38,8 +38,8 @@ CONFIDENCE = 0.95
 class Case:
     """A randomizer of 0 or 1, its true epsilon at ``delta``, and its events of largest ratio.
 
-    ``events()`` returns the probabilities (m,) of m events under the input that makes them
-    likelier, and under the other input.
+    events: function without arguments that returns two arrays (m,), the probabilities of m events
+        under the input that makes them likelier, and under the other input.
     """
 
     name: str
@@ -83,6 +83,7 @@ def _make_response(epsilon: float) -> Case:
 
 
 def _make_events(law: stats.rv_continuous) -> Callable[[], tuple[Values, Values]]:
+    """Events that the output exceeds a threshold, for noise on the input."""
     cuts = np.linspace(-1, 8, 1801)
     return lambda: (law.sf(cuts, loc=1), law.sf(cuts))
 

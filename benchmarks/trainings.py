@@ -53,6 +53,7 @@ def measure() -> tuple[Row, ...]:
 
 
 def _time(job: str, ways: dict[str, Callable[[], Any]], users: int, repeats: int) -> list[Row]:
+    """Rows of times for ``users`` user rounds of a job."""
     seconds = time_best(ways, repeats)
     return [
         Row(job=job, way=way, seconds=s, work=users, unit="user rounds")

@@ -23,20 +23,24 @@ P_KEEP = math.e / (1 + math.e)
 
 
 def randomize(x: int, rng: np.random.Generator, size: int) -> Any:
+    """``size`` randomized responses to the bit x."""
     return np.where(rng.random(size) < P_KEEP, x, 1 - x)
 
 
 def draw() -> None:
+    """Draws as many outputs as a verification, without further work."""
     worlds = Sampler.wrap(randomize).make_worlds([0, 1])
     for _ in worlds.draw_blocks({0: DRAWS, 1: DRAWS}, np.random.default_rng(0).spawn(2)):
         pass
 
 
 def verify(draws: int = DRAWS) -> Verification:
+    """Verifies the randomizer by ``draws`` outputs per world."""
     return verify_ldp(randomize, epsilon=1.0, samples=draws, trace=False)
 
 
 def get_peak(draws: int) -> float:
+    """The peak memory of a verification in MiB."""
     tracemalloc.start()
     verify(draws)
     held = tracemalloc.get_traced_memory()[1]

@@ -235,7 +235,7 @@ class _SeededRandom(secrets.SystemRandom):
 
 @dataclass
 class _Chooser:
-    """An exponential mechanism that is built for one input, with the methods of the others."""
+    """An exponential mechanism that is built for one input, with the interface of the others."""
 
     mechanism: Any
 

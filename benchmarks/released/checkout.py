@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.errors import InputError
 def hash_blob(content: bytes) -> str:
     """The SHA-1 by which git identifies a file with this content.
 
-    >>> blob(b"")
+    >>> hash_blob(b"")
     'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
     """
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

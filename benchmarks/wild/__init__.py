@@ -18,7 +18,7 @@ Call = Callable[[Any, np.random.Generator, int], NDArray[Any]]
 
 
 def draw_in_batch(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], Any]], Call]:
-    """Returns a decorator that turns ``draw(x, size)`` into ``call(x, rng, size)``, as verified.
+    """Returns a decorator that turns ``draw(x, size)`` into ``call(x, rng, size)``.
 
     seeders: functions that seed further global generators of ``draw`` than random's and numpy's.
     """

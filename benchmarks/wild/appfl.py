@@ -21,6 +21,8 @@ def _seed_torch(number: int) -> None:
 
 
 def _make(x: float) -> Any:
+    """A model with one weight x."""
+
     import torch
 
     model = torch.nn.Linear(1, 1, bias=False)

@@ -12,10 +12,12 @@ TRANSFORMERS = PACKAGE.load("autodp.transformer_zoo")
 
 
 def gaussian(gaussian: float, delta: float) -> float:
+    """Epsilon by autodp of Gaussian noise."""
     return float(ZOO.ExactGaussianMechanism(sigma=gaussian).get_approxDP(delta))
 
 
 def laplace(laplace: float, delta: float) -> float:
+    """Epsilon by autodp of Laplace noise."""
     return float(ZOO.LaplaceMechanism(b=laplace).get_approxDP(delta))
 
 

@@ -39,6 +39,7 @@ def mean_in_bounds(x: int, size: int) -> NDArray[np.float64]:
 
 @draw_in_batch()
 def count(x: int, size: int) -> NDArray[np.float64]:
+    """Noisy numbers of true values among true and x."""
     values, of = np.array([True, bool(x)]), STATISTICS.DiffPrivStatistics
     return np.array([of.count(values, EPSILON, postprocess=False) for _ in range(size)])
 

@@ -31,16 +31,19 @@ P_KEEP = math.e / (1.0 + math.e)
 
 @draw_one_by_one()
 def count(x: int) -> int:
+    """x with the package's noise on counts, at epsilon 1."""
     return int(MODULE.private_count(int(x), EPSILON))
 
 
 @draw_one_by_one()
 def tiny_count(x: int) -> int:
+    """x with the package's noise on counts, at ``TINY_EPSILON``."""
     return int(MODULE.private_count(int(x), TINY_EPSILON))
 
 
 @draw_one_by_one()
 def total(x: float) -> float:
+    """The noisy sum of one value x in [0, 1]."""
     return float(MODULE.private_sum([float(x)], (0.0, 1.0), EPSILON))
 
 
@@ -50,6 +53,7 @@ def count_ones(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 def compute_log_prob(output: Any, x: int) -> Any:
+    """The log-probability of outputs of ``count_ones``."""
     return stats.binom.logpmf(output, N_RESPONSES, P_KEEP if x else 1.0 - P_KEEP)
 
 

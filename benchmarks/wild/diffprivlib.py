@@ -21,6 +21,7 @@ DELTA, MU = 1e-9, 1.0 / 0.3442083317691189
 
 
 def exponential(x: str, rng: np.random.Generator, size: int) -> NDArray[np.str_]:
+    """Outputs of ``ExponentialCategorical`` on categories that are balanced at epsilon / 2 only."""
     (case,) = (case for case in others.list_cases() if "balanced" in case.setting)
     return np.asarray(case.call(x, rng, size))
 

@@ -42,10 +42,12 @@ def _compose(accountant: Any, gaussian: float, rate: float, rounds: int, delta: 
 
 
 def losses(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """Epsilon by dp-accounting's privacy loss distributions of Poisson-sampled Gaussian noise."""
     return _compose(pld.PLDAccountant(), gaussian, rate, rounds, delta)
 
 
 def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """Epsilon by dp-accounting's Renyi accountant of Poisson-sampled Gaussian noise."""
     return _compose(rdp.RdpAccountant(), gaussian, rate, rounds, delta)
 
 

@@ -12,4 +12,5 @@ EPSILON = 1.0
 
 
 def laplace(x: int, rng: np.random.Generator) -> float:
+    """x with the package's Laplace noise for sensitivity 1."""
     return x + float(MECHANISMS.laplace_noise(EPSILON, 1.0, rng))

@@ -52,24 +52,28 @@ def quantile(x: int, size: int) -> NDArray[np.float64]:
 
 @draw_in_batch()
 def median(x: int, size: int) -> NDArray[np.float64]:
+    """The option chosen as the median; for x = 1, one more value is above both options."""
     operation = OPERATIONS.PrivateQuantile(options=list(OPTIONS))
     return _repeat(operation, size, values=np.array(MEDIAN_DATA + [9] * x), quantile=0.5)
 
 
 @draw_in_batch()
 def mean_within(x: int, size: int) -> NDArray[np.float64]:
+    """Noisy means of 0 and x, both within the bounds [0, 1]."""
     operation = OPERATIONS.PrivateClampedMean(lower_bound=0, upper_bound=1)
     return _repeat(operation, size, values=[0.0, float(x)])
 
 
 @draw_in_batch()
 def total(x: int, size: int) -> NDArray[np.float64]:
+    """Noisy sums of 0 and a value, 0 or (x = 1) far above the bound."""
     operation = OPERATIONS.PrivateClampedSum(lower_bound=0, upper_bound=1)
     return _repeat(operation, size, values=[0.0, FAR_VALUE * x])
 
 
 @draw_in_batch()
 def histogram(x: int, size: int) -> NDArray[np.float64]:
+    """Noisy counts of two bins, of which the second has x values."""
     operation = OPERATIONS.PrivateHistogram(bins=[0, 1, 2])
     return _repeat(operation, size, values=[0.5] + [1.5] * x)
 

@@ -57,11 +57,13 @@ def join(parts: Iterable[Distribution]) -> Distribution:
 
 
 def make_uniform(outputs: Iterable[Hashable]) -> Distribution:
+    """The uniform distribution on ``outputs``."""
     listed = list(outputs)
     return dict.fromkeys(listed, 1.0 / len(listed))
 
 
 def make_bit(one: float) -> Distribution:
+    """The distribution of a bit, which is 1 with probability ``one``."""
     return {1: one, 0: 1.0 - one}
 
 

@@ -47,12 +47,14 @@ def clients(x: int) -> float:
 
 @draw_one_by_one(_seed_torch)
 def laplace(x: float) -> float:
+    """x with the package's Laplace noise at epsilon 1, sensitivity 1."""
     noise = LAPLACE.Laplace(epsilon=1.0, delta=0.0, sensitivity=1.0).compute_noise([1])
     return float(x + np.asarray(noise)[0])
 
 
 @draw_one_by_one(_seed_torch)
 def gaussian(x: float) -> float:
+    """x with the package's Gaussian noise at epsilon 1 and ``DELTA``, sensitivity 1."""
     noise = GAUSSIAN.Gaussian(epsilon=1.0, delta=DELTA, sensitivity=1.0).compute_noise([1])
     return float(x + np.asarray(noise)[0])
 

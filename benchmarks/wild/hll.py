@@ -16,6 +16,7 @@ EPSILON, BITS = 4.0, 64
 
 @draw_one_by_one()
 def hashed(x: int) -> int:
+    """The noisy hash of a word that depends on x."""
     sketch = MODULE.HyperLogLogLDP(MODULE.SketchConfig(epsilon=EPSILON))
     return np.uint64(sketch._random_or_true_hash(f"word{x}") % 2**BITS)
 

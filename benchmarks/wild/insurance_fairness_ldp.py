@@ -24,6 +24,7 @@ def label(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
 
 
 def label_of_one_width(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
+    """Reports of persons with label x, if all labels have one length."""
     return _report(x, rng, size, EQUAL_LABELS)
 
 

@@ -32,16 +32,19 @@ def _forget(x: int, size: int, strategy: str) -> NDArray[np.float64]:
 
 @draw_in_batch()
 def selective(x: int, size: int) -> NDArray[np.float64]:
+    """Unlearned vectors (first entries) by the strategy "selective"."""
     return _forget(x, size, "selective")
 
 
 @draw_in_batch()
 def adaptive(x: int, size: int) -> NDArray[np.float64]:
+    """Unlearned vectors (first entries) by the strategy "adaptive"."""
     return _forget(x, size, "adaptive")
 
 
 @draw_in_batch()
 def uniform(x: int, size: int) -> NDArray[np.float64]:
+    """Unlearned vectors (first entries) by the strategy "uniform"."""
     return _forget(x, size, "uniform")
 
 
@@ -60,6 +63,7 @@ def compensated(x: int) -> bool:
 
 @draw_in_batch()
 def count(x: int, size: int) -> NDArray[np.float64]:
+    """Noisy counts of the data 1 and x."""
     draw = LAPLACE.LaplaceMechanism(EPSILON).private_count
     return np.array([draw(np.array([1, x])) for _ in range(size)], float)
 

@@ -50,31 +50,37 @@ def _draw_supports(protocol: Any, x: int, size: int) -> NDArray[np.bool_]:
 
 @draw_in_batch(_seed_compiled)
 def response(x: int, size: int) -> NDArray[Any]:
+    """Reports of x by randomized response."""
     return np.array(_draw_reports(GRR.GeneralizedRandomizedResponse(K, EPSILON), x, size))
 
 
 @draw_in_batch(_seed_compiled)
 def subset(x: int, size: int) -> NDArray[Any]:
+    """Reports of x by subset selection."""
     return np.array(_draw_reports(SS.SubsetSelection(K, SUBSETS), x, size))
 
 
 @draw_in_batch(_seed_compiled)
 def symmetric_unary(x: int, size: int) -> NDArray[Any]:
+    """Reports of x by symmetric unary encoding."""
     return np.array(_draw_reports(UE.UnaryEncoding(K, EPSILON, optimal=False), x, size))
 
 
 @draw_in_batch(_seed_compiled)
 def optimal_unary(x: int, size: int) -> NDArray[Any]:
+    """Reports of x by optimal unary encoding."""
     return np.array(_draw_reports(UE.UnaryEncoding(K, EPSILON), x, size))
 
 
 @draw_in_batch(_seed_compiled)
 def optimal_hash(x: int, size: int) -> NDArray[np.bool_]:
+    """Values with the reported hash (size, K), by optimal local hashing of x."""
     return _draw_supports(LH.LocalHashing(K, EPSILON), x, size)
 
 
 @draw_in_batch(_seed_compiled)
 def binary_hash(x: int, size: int) -> NDArray[np.bool_]:
+    """Values with the reported hash (size, K), by binary local hashing of x."""
     return _draw_supports(LH.LocalHashing(K, EPSILON, optimal=False), x, size)
 
 

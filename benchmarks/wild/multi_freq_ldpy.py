@@ -43,64 +43,76 @@ def _seed(number: int) -> None:
 
 @draw_one_by_one(_seed)
 def subset(x: int) -> NDArray[np.int64]:
+    """The reported subset for x, in the order of the package."""
     return np.asarray(SS.SS_Client(x, *SUBSETS))
 
 
 @draw_one_by_one(_seed)
 def subset_sorted(x: int) -> NDArray[np.int64]:
+    """The reported subset for x, sorted."""
     return np.sort(SS.SS_Client(x, *SUBSETS))
 
 
 @draw_one_by_one(_seed)
 def fakes_response(x: NDArray[np.int64]) -> list[int]:
+    """A report of one sampled attribute of x by randomized response, and fakes of the others."""
     return list(RSPFD.RSpFD_GRR_Client(x, [K] * D, D, EPSILON))
 
 
 @draw_one_by_one(_seed)
 def fakes_zero(x: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Unary encodings of one sampled attribute of x, and of zeros for the others."""
     return np.concatenate(RSPFD.RSpFD_UE_zero_Client(x, [2, 2], 2, EPSILON))
 
 
 @draw_one_by_one(_seed)
 def fakes_random(x: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Unary encodings of one sampled attribute of x, and of random values for the others."""
     return np.concatenate(RSPFD.RSpFD_UE_rnd_Client(x, [4, 4], 2, EPSILON))
 
 
 @draw_one_by_one(_seed)
 def response(x: int) -> int:
+    """A report of x by randomized response."""
     return int(GRR.GRR_Client(x, K, EPSILON))
 
 
 @draw_one_by_one(_seed)
 def unary(x: int) -> NDArray[np.float64]:
+    """A report of x by unary encoding."""
     return np.asarray(UE.UE_Client(x, K, EPSILON))
 
 
 @draw_one_by_one(_seed)
 def histogram(x: int) -> NDArray[np.float64]:
+    """The noisy bits of the one-hot vector of x."""
     return np.asarray(HE.HE_Client(x, K, EPSILON))
 
 
 @draw_one_by_one(_seed)
 def split(x: NDArray[np.int64]) -> list[int]:
+    """Reports of both attributes of x, which share epsilon."""
     client = SPL.SPL_GRR_Client
     return list(client(x, [K] * 2, 2, EPSILON))
 
 
 @draw_one_by_one(_seed)
 def sampled(x: NDArray[np.int64]) -> list[int]:
+    """A report of one sampled attribute of x."""
     client = SMP.SMP_GRR_Client
     return list(client(x, [K] * 2, 2, EPSILON))
 
 
 @draw_one_by_one(_seed)
 def repeated_unary(x: int) -> NDArray[np.float64]:
+    """One of the repeated reports of x by unary encoding."""
     client = L_SUE.L_SUE_Client
     return np.asarray(client(x, K, PERMANENT_EPSILON, EPSILON))
 
 
 @draw_one_by_one(_seed)
 def several_unary(x: int) -> NDArray[np.float64]:
+    """``REPORTS`` repeated reports of x by unary encoding."""
     client = L_SUE.L_SUE_Client
     return np.concatenate([client(x, K, PERMANENT_EPSILON, EPSILON) for _ in range(REPORTS)])
 

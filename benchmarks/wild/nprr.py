@@ -23,16 +23,19 @@ def _respond(x: float, size: int, steps: int) -> NDArray[np.float64]:
 
 @draw_in_batch()
 def grid(x: float, size: int) -> NDArray[np.float64]:
+    """Reports of x as points of a grid with ``G`` steps."""
     return np.round(_respond(x, size, G) * G)
 
 
 @draw_in_batch()
 def ends(x: float, size: int) -> NDArray[np.float64]:
+    """Reports of x on a grid with one step, 0 or 1."""
     return _respond(x, size, 1)
 
 
 @draw_in_batch()
 def laplace(x: float, size: int) -> NDArray[np.float64]:
+    """x with the package's Laplace noise."""
     return np.asarray(MECHANISMS.laplace(np.full(size, float(x)), EPSILON))
 
 

@@ -17,8 +17,10 @@ def _compute_epsilon(kind: str, gaussian: float, rate: float, rounds: int, delta
 
 
 def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """Epsilon by the package's Renyi accountant, for Poisson samples."""
     return _compute_epsilon("RDPAccountant", gaussian, rate, rounds, delta)
 
 
 def prv(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """Epsilon by the package's accountant of privacy loss random variables, for Poisson samples."""
     return _compute_epsilon("PRVAccountant", gaussian, rate, rounds, delta)

@@ -39,12 +39,15 @@ def laplace(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64
 
 
 def geometric(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """x with discrete Laplace noise of scale 1."""
     return _draw("geometric", int(x), size)
 
 
 def response(x: int, rng: np.random.Generator, size: int) -> NDArray[np.str_]:
+    """Reports of one of three values by randomized response."""
     return _draw("response", "abc"[int(x)], size)
 
 
 def response_bool(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
+    """Reports of a bit by randomized response."""
     return _draw("response_bool", bool(x), size)

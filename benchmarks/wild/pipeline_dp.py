@@ -59,6 +59,7 @@ def _choose(scores: Sequence[float], rng: np.random.Generator, size: int) -> NDA
 
 
 def _make_scores(x: int) -> list[float]:
+    """Score x of the first entry, and 1 - x of the others."""
     return [float(x), *[1.0 - x] * N_OTHERS]
 
 

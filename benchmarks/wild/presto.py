@@ -29,17 +29,20 @@ def _seed_torch(number: int) -> None:
 
 @draw_in_batch()
 def gaussian(x: float, size: int) -> NDArray[np.float64]:
+    """x with noise of ``applyDPGaussian`` at ``SENSITIVITY``."""
     data = np.full(size, float(x))
     return np.asarray(MECHANISMS.applyDPGaussian(data, SENSITIVITY, DELTA, EPSILON))
 
 
 @draw_in_batch()
 def laplace(x: float, size: int) -> NDArray[np.float64]:
+    """x with noise of ``applyDPLaplace`` at sensitivity 1."""
     return np.asarray(MECHANISMS.applyDPLaplace(np.full(size, float(x)), 1.0, EPSILON))
 
 
 @draw_in_batch()
 def exponential(x: float, size: int) -> NDArray[np.float64]:
+    """x with noise of ``applyDPExponential`` at sensitivity 1."""
     return np.asarray(MECHANISMS.applyDPExponential(np.full(size, float(x)), 1.0, EPSILON))
 
 
@@ -52,17 +55,21 @@ def response(x: int, size: int) -> NDArray[np.int64]:
 
 @draw_one_by_one()
 def threshold(x: float) -> list[float]:
+    """The returned values for the records 0 and x."""
     return list(MECHANISMS.applySVTAboveThreshold_full([0.0, float(x)], EPSILON))
 
 
 @draw_one_by_one(_seed_torch)
 def mean_sketch(x: float) -> float:
+    """The noisy mean of the records 0 and x, from a sketch."""
+
     import torch
 
     return float(MECHANISMS.count_mean_sketch(torch.tensor([0.0, float(x)]), EPSILON)[0])
 
 
 def make_response(x: int, k: int, epsilon: float) -> exact.Distribution:
+    """The distribution of reports of x among k values by ``hadamard_response``."""
     kept = math.exp(epsilon) / (math.exp(epsilon) + 1.0)
     return exact.mix([(kept, {x: 1.0}), (1.0 - kept, exact.make_uniform(range(k)))])
 

@@ -28,6 +28,8 @@ def _seed_torch(number: int) -> None:
 
 
 def _release(kind: str, x: int, categories: int, size: int) -> NDArray[Any]:
+    """Reports of x among ``categories`` by the mechanism ``kind``."""
+
     import torch
 
     data = torch.full((size,), int(x))
@@ -37,24 +39,29 @@ def _release(kind: str, x: int, categories: int, size: int) -> NDArray[Any]:
 
 @draw_in_batch(_seed_torch)
 def discrete_three(x: int, size: int) -> NDArray[Any]:
+    """Reports of x among three categories by discrete Laplace noise."""
     return _release("disclapu", x, 3, size)
 
 
 @draw_in_batch(_seed_torch)
 def discrete_four(x: int, size: int) -> NDArray[Any]:
+    """Reports of x among four categories by discrete Laplace noise."""
     return _release("disclapu", x, 4, size)
 
 
 @draw_in_batch(_seed_torch)
 def laplace(x: int, size: int) -> NDArray[Any]:
+    """Reports of x among four categories by Laplace noise."""
     return _release("lapu", x, 4, size)
 
 
 @draw_in_batch(_seed_torch)
 def response(x: int, size: int) -> NDArray[Any]:
+    """Reports of x among four categories by randomized response."""
     return _release("genrr", x, 4, size)
 
 
 @draw_in_batch(_seed_torch)
 def flips(x: int, size: int) -> NDArray[Any]:
+    """Reports of x among four categories by flipped bits."""
     return _release("bitflip", x, 4, size)

@@ -23,6 +23,8 @@ LARGE_EPS = 12.0
 
 @cache
 def _make_clients() -> dict[str, Any]:
+    """Clients of all oracles, with fixed hash functions."""
+
     def keep(x: int) -> int:
         return x
 
@@ -48,55 +50,65 @@ def _make_clients() -> dict[str, Any]:
 
 @draw_one_by_one()
 def rappor(x: int) -> list[int]:
+    """Bits and cohort of a report of x by RAPPOR."""
     bits, cohort = _make_clients()["rappor"].privatise(x)
     return [*bits, cohort]
 
 
 @draw_one_by_one()
 def converted(x: int) -> list[int]:
+    """Bits and cohort of a report of x by RAPPOR, with f converted from ``LARGE_EPS``."""
     bits, cohort = _make_clients()["converted"].privatise(x)
     return [*bits, cohort]
 
 
 @draw_one_by_one()
 def direct(x: int) -> int:
+    """A report of x by direct encoding."""
     return int(_make_clients()["direct"].privatise(x))
 
 
 @draw_one_by_one()
 def symmetric(x: int) -> NDArray[np.int64]:
+    """A report of x by symmetric unary encoding."""
     return np.asarray(_make_clients()["symmetric"].privatise(x))
 
 
 @draw_one_by_one()
 def optimal(x: int) -> NDArray[np.int64]:
+    """A report of x by optimal unary encoding."""
     return np.asarray(_make_clients()["optimal"].privatise(x))
 
 
 @draw_one_by_one()
 def fast_hashing(x: int) -> tuple[int, int]:
+    """The hash and the seed that a report of x by local hashing has."""
     value, seed = _make_clients()["fast_hashing"].privatise(x)
     return int(value), int(seed)
 
 
 @draw_one_by_one()
 def histogram(x: int) -> NDArray[np.float64]:
+    """The noisy bits of the one-hot vector of x."""
     return np.asarray(_make_clients()["histogram"].privatise(x))
 
 
 @draw_one_by_one()
 def hadamard(x: int) -> int:
+    """A report of x by Hadamard response."""
     return int(_make_clients()["hadamard"].privatise(x))
 
 
 @draw_one_by_one()
 def mean_sketch(x: int) -> list[int]:
+    """Bits of a report of x by count-mean sketch, and the index of the hash function."""
     bits, which = _make_clients()["mean_sketch"].privatise(x)
     return [*bits, which]
 
 
 @draw_one_by_one()
 def count_sketch(x: int) -> list[int]:
+    """Bits of a report of x by count sketch, and the index of the hash function."""
     bits, which = _make_clients()["count_sketch"].privatise(x)
     return [*bits, which]
 

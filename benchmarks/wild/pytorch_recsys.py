@@ -1,4 +1,4 @@
-"""Reimplements reports in pytorch_recsys at bb7c9e4, by an author of DPLCF."""
+"""Reimplements the reports of users in pytorch_recsys at bb7c9e4, by an author of DPLCF."""
 
 from __future__ import annotations
 

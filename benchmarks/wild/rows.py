@@ -49,6 +49,7 @@ class Row:
 
 
 def format_epsilon(epsilon: float) -> str:
+    """Epsilon with four digits, or "infinite"."""
     return INFINITE if math.isinf(epsilon) else f"{epsilon:.4g}"
 
 

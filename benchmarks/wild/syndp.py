@@ -17,10 +17,12 @@ EPSILON = 1.0
 
 @draw_one_by_one()
 def laplace(x: float) -> float:
+    """x with Laplace noise from the default seed, which is constant."""
     return float(MODULE.laplace_mechanism(float(x), 1.0, EPSILON))
 
 
 def fresh_laplace(x: float, rng: np.random.Generator) -> float:
+    """x with Laplace noise from a fresh seed."""
     seed = int(rng.integers(2**32))
     return float(MODULE.laplace_mechanism(float(x), 1.0, EPSILON, seed=seed))
 

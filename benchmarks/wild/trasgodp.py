@@ -75,18 +75,21 @@ def categories(x: int) -> str:
 
 @draw_in_batch()
 def exponential(x: int, size: int) -> NDArray[Any]:
+    """Reports of x among three categories by the package's exponential mechanism."""
     data = np.append(np.full(size, "abc"[int(x)]), list("abc"))
     return np.asarray(CATEGORICAL.dp_exponential_array(data, EPSILON))[:-3]
 
 
 @draw_in_batch()
 def response(x: int, size: int) -> NDArray[Any]:
+    """Reports of x among three categories by k-ary randomized response."""
     data = np.append(np.full(size, "abc"[int(x)]), list("abc"))
     return np.asarray(CATEGORICAL.dp_randomized_response_kary_array(data, EPSILON))[:-3]
 
 
 @draw_in_batch()
 def binary(x: int, size: int) -> NDArray[Any]:
+    """Reports of x of two categories by binary randomized response."""
     data = np.append(np.full(size, "ab"[int(x)]), list("ab"))
     return np.asarray(CATEGORICAL.dp_randomized_response_binary_array(data, EPSILON))[:-2]
 
