@@ -19,8 +19,10 @@ from typing import Any
 class Row:
     """The time that one implementation (``way``) needs for a ``job``.
 
-    ``seconds`` is the least of several runs, or NaN if it was not run, for the reason in ``note``.
-    ``work`` is the number of ``unit`` processed in it.
+    seconds: least time of several runs; NaN if the job was not run.
+    work: number of units that the job processes.
+    unit: name of a unit, in the plural, such as "users".
+    note: further results, or the reason why the job was not run.
     """
 
     job: str
@@ -31,7 +33,7 @@ class Row:
     note: str = ""
 
 
-def best_of(ways: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
+def time_best(ways: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
     """Returns the least wall-clock seconds of each function in ``ways``, by name.
 
     The functions run in turn ``repeats`` times.
@@ -45,8 +47,8 @@ def best_of(ways: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, f
     return seconds
 
 
-def own_peak() -> float:
-    """The peak memory of this process in MiB, without that of the process that started it."""
+def get_peak_memory() -> float:
+    """The peak memory of this process in MiB; its parent process is not counted."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024

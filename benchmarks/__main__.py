@@ -23,12 +23,12 @@ HEAD = ("job", "way", "time", "rate", "ratio", "note")
 Lines = list[list[str]]
 
 
-def measured(rows: tuple[Row, ...]) -> Lines:
+def format_rows(rows: tuple[Row, ...]) -> Lines:
     """Lines of results.csv: the machine, then time, rate and ratio of each row.
 
     A ratio above 1 means faster than the job's first row.
     """
-    lines = [["machine", machine(), "", "", "", ""]]
+    lines = [["machine", describe_machine(), "", "", "", ""]]
     first: dict[str, float] = {}
     for row in rows:
         if math.isnan(row.seconds):
@@ -41,7 +41,7 @@ def measured(rows: tuple[Row, ...]) -> Lines:
     return lines
 
 
-def stored() -> dict[str, Lines]:
+def read_results() -> dict[str, Lines]:
     """The lines of results.csv, by the name of the benchmark."""
     found: dict[str, Lines] = {}
     with RESULTS.open(encoding="utf-8", newline="") as file:
@@ -50,7 +50,7 @@ def stored() -> dict[str, Lines]:
     return found
 
 
-def section(name: str, lines: Lines) -> str:
+def format_section(name: str, lines: Lines) -> str:
     """One benchmark's table as Markdown, with its module's docstring and the machine."""
     source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
     about = ast.get_docstring(ast.parse(source))
@@ -59,14 +59,15 @@ def section(name: str, lines: Lines) -> str:
     return f"## {name}\n\nMachine: {lines[0][1]}.\n\n{about}\n\n{rows}\n"
 
 
-def page() -> str:
+def format_page() -> str:
     """All benchmarks of results.csv as one page in Markdown."""
-    told = "Best wall-clock time of several turns; the ratio is against the first row of the job."
-    sections = (section(name, lines) for name, lines in stored().items())
-    return "\n".join(["# Measured speed\n", f"{told}\n", *sections])
+    intro = "Best wall-clock time of several turns; the ratio is against the first row of the job."
+    sections = (format_section(name, lines) for name, lines in read_results().items())
+    return "\n".join(["# Measured speed\n", f"{intro}\n", *sections])
 
 
-def machine() -> str:
+def describe_machine() -> str:
+    """The processor, the operating system and versions of libraries, in one line."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -86,10 +87,10 @@ def main() -> None:
     unknown = sorted(set(wanted) - set(known))
     if unknown:
         sys.exit(f"Expected benchmarks among {', '.join(known)}, got {', '.join(unknown)}.")
-    sections = stored()
+    sections = read_results()
     for name in wanted:
-        sections[name] = measured(modules[name].measure())
-        print(section(name, sections[name]), flush=True)
+        sections[name] = format_rows(modules[name].measure())
+        print(format_section(name, sections[name]), flush=True)
     with RESULTS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["benchmark", *HEAD])

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benchmarks import own_peak
+from benchmarks import get_peak_memory
 from fedrec_auditor.targets.components import RankOneMessages
 from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import compute_implicit_gradients
 
 ALPHA, REGULARIZATION = 1.0, 1e-6
 
 
-def interactions(users: int, items: int, count: int) -> sparse.csr_array:
+def make_interactions(users: int, items: int, count: int) -> sparse.csr_array:
     """Synthetic interactions (users, items), as skewed as MovieLens: 20 to 737 items per user."""
     rng = np.random.default_rng(0)
     activity = np.exp(rng.normal(size=users))
@@ -29,7 +29,7 @@ def interactions(users: int, items: int, count: int) -> sparse.csr_array:
     return sparse.csr_array((ranks < activity[:, None]).astype(np.float64))
 
 
-def broadcast(items: int, factors: int) -> NDArray[np.float64]:
+def make_item_table(items: int, factors: int) -> NDArray[np.float64]:
     """A random item table (items, factors) for the clients."""
     return np.random.default_rng(1).normal(scale=0.3, size=(items, factors))
 
@@ -42,7 +42,7 @@ def run_fcf(items: NDArray[Any], ratings: sparse.csr_array) -> tuple[NDArray[Any
     return gradient.sum_all(), gradient
 
 
-def peak(way: Callable[[], Any]) -> float:
+def measure_peak_memory(way: Callable[[], Any]) -> float:
     """The peak memory in MiB that numpy allocates during a call of ``way``."""
     tracemalloc.start()
     way()
@@ -54,8 +54,8 @@ def peak(way: Callable[[], Any]) -> float:
 def main(path: str, factors: str) -> None:
     """Computes one round in a fresh process, and prints its peak memory in MiB."""
     ratings = sparse.csr_array(sparse.load_npz(path))
-    run_fcf(broadcast(ratings.shape[1], int(factors)), ratings)
-    print(own_peak())
+    run_fcf(make_item_table(ratings.shape[1], int(factors)), ratings)
+    print(get_peak_memory())
 
 
 if __name__ == "__main__":

@@ -24,12 +24,13 @@ MARK = "FLOWER_ROUND"  # set in the environment of every process of the simulati
 
 
 @functools.cache
-def stored(path: str) -> dict[str, Any]:
+def load(path: str) -> dict[str, Any]:
+    """The arrays of a file, which is read once per process."""
     with np.load(path) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
 
-def gradient(items: Any, touched: Any) -> Any:
+def compute_gradient(items: Any, touched: Any) -> Any:
     """One client's gradient of the item table, by equations 4 and 5 of FCF.
 
     ``items`` is the table (n_items, factors), ``touched`` the indices of the user's items.
@@ -42,7 +43,7 @@ def gradient(items: Any, touched: Any) -> Any:
     return left[:, None] * x
 
 
-def processes(mark: str) -> list[Path]:
+def find_processes(mark: str) -> list[Path]:
     """Folders in /proc of a simulation's processes, which have ``mark`` in their environment."""
     entry, found = f"{MARK}={mark}".encode(), []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -54,10 +55,10 @@ def processes(mark: str) -> list[Path]:
     return found
 
 
-def processor_seconds() -> float:
+def sum_cpu_seconds() -> float:
     """User and system seconds of all processes of this simulation so far, with ended children."""
     ticks = 0
-    for folder in processes(os.environ[MARK]):
+    for folder in find_processes(os.environ[MARK]):
         try:
             ticks += sum(map(int, (folder / "stat").read_text().rpartition(")")[2].split()[11:15]))
         except OSError:
@@ -65,8 +66,9 @@ def processor_seconds() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def report(number: int, norm: float) -> None:
-    line = {"round": number, "wall": time.time(), "cpu": processor_seconds(), "norm": norm}
+def print_round(number: int, norm: float) -> None:
+    """Prints the line of JSON of a finished round; ``norm`` is that of the summed gradients."""
+    line = {"round": number, "wall": time.time(), "cpu": sum_cpu_seconds(), "norm": norm}
     print("ROUND " + json.dumps(line), flush=True)
 
 
@@ -82,36 +84,36 @@ def main(path: str, users: str, rounds: str) -> None:
     @client.train()
     def train(message: Any, context: Any) -> Any:
         (items,) = message.content["arrays"].to_numpy_ndarrays()
-        data, user = stored(path), context.node_config["partition-id"]
+        data, user = load(path), context.node_config["partition-id"]
         touched = data["indices"][data["indptr"][user] : data["indptr"][user + 1]]
         content = RecordDict(
             {
-                "arrays": ArrayRecord([gradient(items, touched)]),
+                "arrays": ArrayRecord([compute_gradient(items, touched)]),
                 "metrics": MetricRecord({"num-examples": 1}),
             }
         )
         return Message(content=content, reply_to=message)
 
-    class Fixed(FedAvg):
+    class ConstantFedAvg(FedAvg):
         def aggregate_train(self, server_round: int, replies: Any) -> Any:
             mean, metrics = super().aggregate_train(server_round, replies)
             if mean is None:
                 raise RuntimeError("Expected gradients from all clients, got errors; see above.")
             total = int(users) * mean.to_numpy_ndarrays()[0]
-            report(server_round, float(np.linalg.norm(total)))
-            return ArrayRecord([stored(path)["items"]]), metrics
+            print_round(server_round, float(np.linalg.norm(total)))
+            return ArrayRecord([load(path)["items"]]), metrics
 
     @server.main()
     def serve(grid: Any, context: Any) -> None:
-        strategy = Fixed(
+        strategy = ConstantFedAvg(
             fraction_train=1.0,
             fraction_evaluate=0.0,
             min_train_nodes=int(users),
             min_available_nodes=int(users),
         )
-        report(0, 0.0)
+        print_round(0, 0.0)
         strategy.start(
-            grid=grid, initial_arrays=ArrayRecord([stored(path)["items"]]), num_rounds=int(rounds)
+            grid=grid, initial_arrays=ArrayRecord([load(path)["items"]]), num_rounds=int(rounds)
         )
 
     run_simulation(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks._frontier_rows import FAMILIES, FIRST, STUDY, TRAININGS, Family, Setting
+from benchmarks._frontier_rows import FAMILIES, MAIN_DATA, STUDY, TRAININGS, Family, Setting
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.say.metrics import ERROR_METRICS
@@ -17,9 +17,9 @@ _HUES = (
     *("#00788a", "#c2185b", "#555555", "#00574b"),
 )
 _WIDTH, _PANEL, _GAP, _LEFT, _HEIGHT, _ROW, _HEAD = 760.0, 250.0, 46.0, 40.0, 130.0, 196.0, 57.0
-_LEAST, _MOST = 0.01, 1e5
+_LOW, _HIGH = 0.01, 1e5
 """Ends of the axis of epsilon; values beyond are drawn there."""
-_LARGE = """\
+_SECOND_DATA = """\
 ## At the printed noise, MovieLens 1M
 
 {systems} systems, attacked on interactions. The data have no times, so a random item per user is
@@ -31,25 +31,25 @@ gains, see the data.
 {says}
 
 """
-_SIMPLE = "popularity, or user and item means"
-LARGE = 100.0
-"""An epsilon from which on a claim is vacuous."""
+_BASELINE = "popularity, or user and item means"
+LARGE_EPSILON = 100.0
+"""Limit of the proved epsilons that are compared; larger ones are only counted."""
 
 
-def figure(data: str, rows: Sequence[Setting]) -> Picture:
+def draw_figure(data: str, rows: Sequence[Setting]) -> Picture:
     """The drawing of one data set, with two panels per family of systems.
 
     The vertical axis is utility; the horizontal axes are the gain of attacks and epsilon.
     """
-    drawn = _legend()
+    drawn = _draw_legend()
     rows = [row for row in rows if row.data == data]
-    rows = [row for row in rows if not math.isnan(_better(row, row.utility))]
+    rows = [row for row in rows if not math.isnan(_compute_ratio(row, row.utility))]
     families = [f for f in FAMILIES if any(row.family == f.name for row in rows)]
     for number, family in enumerate(families):
         mine = [row for row in rows if row.family == family.name]
-        drawn += _panels(family, mine, _HEAD + number * _ROW)
+        drawn += _draw_panels(family, mine, _HEAD + number * _ROW)
     return Picture(
-        name="frontier" if data == FIRST else f"frontier-{data}",
+        name="frontier" if data == MAIN_DATA else f"frontier-{data}",
         kind="frontier",
         alt_text="What protection costs and what it buys, system by system",
         caption="",
@@ -57,7 +57,7 @@ def figure(data: str, rows: Sequence[Setting]) -> Picture:
     )
 
 
-def _legend() -> list[str]:
+def _draw_legend() -> list[str]:
     words = (
         "Line: a system from no noise to the most noise measured; large dot: the printed noise.",
         "Dashed: popularity, or user and item means; dotted: a random list, or the mean rating.",
@@ -68,23 +68,25 @@ def _legend() -> list[str]:
     ]
 
 
-def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
-    ceiling, floor = top + 24, top + 24 + _HEIGHT
-    most = max([1.15, *(1.05 * _better(row, row.utility) for row in rows)])
+def _draw_panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
+    """SVG elements of a family's panels; ``top`` is the y coordinate of their upper end."""
 
-    def height(value: float) -> float:
+    ceiling, floor = top + 24, top + 24 + _HEIGHT
+    most = max([1.15, *(1.05 * _compute_ratio(row, row.utility) for row in rows)])
+
+    def to_y(value: float) -> float:
         return floor - min(max(value / most, 0.0), 1.0) * _HEIGHT
 
     largest = max([0.1, *(row.gain_high for row in rows if not math.isnan(row.gain_high))])
 
-    def gained(value: float) -> float:
+    def to_x(value: float) -> float:
         return _LEFT + min(max(value / largest, 0.0), 1.0) * _PANEL
 
-    def leaked(value: float) -> float:
-        share = math.log(min(max(value, _LEAST), _MOST) / _LEAST) / math.log(_MOST / _LEAST)
+    def log_x(value: float) -> float:
+        share = math.log(min(max(value, _LOW), _HIGH) / _LOW) / math.log(_HIGH / _LOW)
         return _LEFT + _PANEL + _GAP + share * _PANEL
 
-    metric, chance = rows[0].metric, _better(rows[0], rows[0].random)
+    metric, chance = rows[0].metric, _compute_ratio(rows[0], rows[0].random)
     over = (
         "error of two means over its own"
         if metric in ERROR_METRICS
@@ -98,24 +100,24 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
         for level, dashes in ((1.0, "4 3"), (chance, "1 3")):
             if math.isnan(level):
                 continue  # not measured
-            ends = ((left, height(level)), (left + _PANEL, height(level)))
+            ends = ((left, to_y(level)), (left + _PANEL, to_y(level)))
             drawn.append(drawing.draw_curve(ends, "muted", 1.0, dashes=dashes))
     drawn += [
-        drawing.draw_text(_LEFT - 5, height(value) + 4, f"{value:g}", anchor="end")
+        drawing.draw_text(_LEFT - 5, to_y(value) + 4, f"{value:g}", anchor="end")
         for value in (0.0, 1.0)
     ]
     drawn.append(drawing.draw_text(_LEFT, floor + 14, "0", anchor="middle"))
-    drawn.append(drawing.draw_text(gained(largest), floor + 14, f"{largest:.2f}", anchor="middle"))
+    drawn.append(drawing.draw_text(to_x(largest), floor + 14, f"{largest:.2f}", anchor="middle"))
     drawn.append(
         drawing.draw_text(
             _LEFT + _PANEL / 2, floor + 14, "gain over guessing", muted=True, anchor="middle"
         )
     )
     drawn += [
-        drawing.draw_text(leaked(value), floor + 14, f"{value:g}", anchor="middle")
+        drawing.draw_text(log_x(value), floor + 14, f"{value:g}", anchor="middle")
         for value in (0.01, 1.0, 100.0)
     ]
-    drawn.append(drawing.draw_text(leaked(_MOST), floor + 14, "epsilon", muted=True, anchor="end"))
+    drawn.append(drawing.draw_text(log_x(_HIGH), floor + 14, "epsilon", muted=True, anchor="end"))
     systems = list(dict.fromkeys(row.system for row in rows))
     for number, system in enumerate(systems):
         mine = [row for row in rows if row.system == system]
@@ -123,7 +125,7 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
         mine += [bare] if bare is not None and bare not in mine else []
         mine.sort(key=lambda row: row.noise)
         hue = _HUES[number % len(_HUES)]
-        lines = _system(mine, height, gained, leaked)
+        lines = _draw_system(mine, to_y, to_x, log_x)
         lines.append(
             drawing.draw_text(_LEFT + 2 * _PANEL + _GAP + 24, ceiling + 12 + 15 * number, system)
         )
@@ -134,43 +136,46 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
     return drawn
 
 
-Place = Callable[[float], float]
+Scale = Callable[[float], float]
 
 
-def _system(rows: Sequence[Setting], height: Place, gained: Place, leaked: Place) -> list[str]:
-    """SVG elements of one system's settings in both panels, in the colour "leak"."""
+def _draw_system(rows: Sequence[Setting], to_y: Scale, to_x: Scale, log_x: Scale) -> list[str]:
+    """SVG elements of one system's settings in both panels, in the colour "leak".
+
+    The functions map relative utility to y, and a gain (``to_x``) or epsilon (``log_x``) to x.
+    """
     drawn, path = [], []
     for row in rows:
-        y = height(_better(row, row.utility))
+        y = to_y(_compute_ratio(row, row.utility))
         if not math.isnan(row.gain):
-            path.append((gained(row.gain), y))
-            x, low, high = (gained(g) for g in (row.gain, row.gain_low, row.gain_high))
+            path.append((to_x(row.gain), y))
+            x, low, high = (to_x(g) for g in (row.gain, row.gain_low, row.gain_high))
             if not math.isnan(low):
                 drawn.append(drawing.draw_line(low, y, high, y, "leak", 0.6))
-            ends = [height(_better(row, end)) for end in (row.utility_low, row.utility_high)]
+            ends = [to_y(_compute_ratio(row, end)) for end in (row.utility_low, row.utility_high)]
             if not math.isnan(sum(ends)):
                 drawn.append(drawing.draw_line(x, ends[0], x, ends[1], "leak", 0.6))
-            drawn.append(_point(x, y, row))
+            drawn.append(_draw_point(x, y, row))
         if math.isfinite(row.claimed) and row.noise != 0.0:
             drawn.append(
-                drawing.draw_ring(leaked(row.claimed), y, "leak").replace('r="5"', 'r="3.5"')
+                drawing.draw_ring(log_x(row.claimed), y, "leak").replace('r="5"', 'r="3.5"')
             )
         if not math.isnan(row.proved):
-            x = leaked(row.proved)
+            x = log_x(row.proved)
             drawn.append(drawing.draw_line(x, y - 5, x, y + 5, "leak", 2))
         if not math.isnan(row.shown):
-            drawn.append(drawing.draw_dot(leaked(row.shown), y, "leak").replace('r="4"', 'r="1.8"'))
+            drawn.append(drawing.draw_dot(log_x(row.shown), y, "leak").replace('r="4"', 'r="1.8"'))
     return [drawing.draw_curve(path, "leak", 0.8), *drawn] if len(path) > 1 else drawn
 
 
-def _point(x: float, y: float, row: Setting) -> str:
+def _draw_point(x: float, y: float, row: Setting) -> str:
     size = 4.0 if row.noise == 1.0 or math.isnan(row.noise) else 2.2
     return drawing.draw_dot(x, y, "leak").replace('r="4"', f'r="{size:g}"')
 
 
-def _better(row: Setting, value: float) -> float:
-    """``value`` divided by the baseline's utility, or the baseline's error by ``value``."""
-    # Larger is better. The baseline is popularity, or user and item means.
+def _compute_ratio(row: Setting, value: float) -> float:
+    """Utility ``value`` divided by the baseline's, or the baseline's error divided by ``value``."""
+    # The baseline is popularity, or user and item means.
     ratio = (row.popularity, value) if row.metric in ERROR_METRICS else (value, row.popularity)
     return ratio[0] / ratio[1] if ratio[1] else math.nan
 
@@ -188,16 +193,16 @@ def reduces_gain(row: Setting, rows: Sequence[Setting]) -> bool:
 
 
 def has_intervals(row: Setting, rows: Sequence[Setting]) -> bool:
-    """Whether the intervals exist that compare the row with the system without noise."""
+    """Whether the row has the intervals that compare it with the system without noise."""
     bare = get_noiseless(row, rows)
     ends = (row.relative_high, row.gain_high, math.nan if bare is None else bare.gain_low)
     return not any(map(math.isnan, ends))
 
 
-def beats_simple(row: Setting, rows: Sequence[Setting]) -> bool:
-    """Whether the system without noise beats popularity, so that noise can cost utility."""
+def beats_baseline(row: Setting, rows: Sequence[Setting]) -> bool:
+    """Whether the system without noise beats the baseline, so that noise can cost utility."""
     bare = get_noiseless(row, rows)
-    return bare is not None and not blunt(bare)
+    return bare is not None and not fails_baseline(bare)
 
 
 def leaks(row: Setting, rows: Sequence[Setting]) -> bool:
@@ -211,14 +216,14 @@ def reduces_utility(row: Setting) -> bool:
     return row.relative_high < 1.0
 
 
-def ahead(row: Setting, other: Setting) -> bool:
+def is_ahead(row: Setting, other: Setting) -> bool:
     """Whether ``row`` has better utility than ``other``, by intervals that do not overlap."""
     if row.metric in ERROR_METRICS:
         return row.utility_high < other.utility_low
     return row.utility_low > other.utility_high
 
 
-def blunt(row: Setting) -> bool:
+def fails_baseline(row: Setting) -> bool:
     """Whether utility does not measurably exceed popularity, or user and item means."""
     return not (row.ahead_high < 0.0 if row.metric in ERROR_METRICS else row.ahead_low > 0.0)
 
@@ -226,36 +231,36 @@ def blunt(row: Setting) -> bool:
 def find_better(row: Setting, rows: Sequence[Setting]) -> list[str]:
     """Names of systems of the same family with better utility that leak no more.
 
-    Leakage is compared by attacks, and by proved epsilons of at most ``LARGE``.
+    Leakage is the gain of attacks and the proved epsilon, which is at most ``LARGE_EPSILON``.
     """
     return [
         r.system
         for r in rows
         if r.family == row.family
-        and ahead(r, row)
+        and is_ahead(r, row)
         and r.gain_high <= row.gain_high
-        and r.proved <= min(row.proved, LARGE)
+        and r.proved <= min(row.proved, LARGE_EPSILON)
     ]
 
 
-def page(rows: Sequence[Setting]) -> str:
+def format_page(rows: Sequence[Setting]) -> str:
     """The page in Markdown: drawings, and the results at the noise that papers print."""
     first, large = ([row for row in rows if row.data == data] for data in STUDY)
     printed = [row for row in first if row.noise == 1.0]
     return _TEMPLATE.read_text(encoding="utf-8").format(
         trainings=TRAININGS,
         says=_list_results(first),
-        others=_larger(large) if large else "",
-        systems=_systems(first),
+        others=_format_second_data(large) if large else "",
+        systems=_count_systems(first),
         cut=", ".join(dict.fromkeys(f"{f.title.lower()}" for f in FAMILIES if _is_cut(f, printed))),
     )
 
 
-def _larger(rows: Sequence[Setting]) -> str:
+def _format_second_data(rows: Sequence[Setting]) -> str:
     """The section on the second data set."""
     families = {row.family for row in rows}
-    return _LARGE.format(
-        systems=_systems(rows),
+    return _SECOND_DATA.format(
+        systems=_count_systems(rows),
         says=_list_results(rows),
         missing=len(FAMILIES) - len(families),
         families=len(FAMILIES),
@@ -265,9 +270,9 @@ def _larger(rows: Sequence[Setting]) -> str:
 def _list_results(rows: Sequence[Setting]) -> str:
     """A Markdown list of the results of one data set at the noise that papers print."""
     printed = [row for row in rows if row.noise == 1.0 and row.metric]
-    louder = [row for row in printed if row.louder != 1.0]
+    louder = [row for row in printed if row.noise_growth != 1.0]
     known = [row for row in printed if has_intervals(row, rows) and row not in louder]
-    able = [row for row in known if beats_simple(row, rows) and leaks(row, rows)]
+    able = [row for row in known if beats_baseline(row, rows) and leaks(row, rows)]
     measured = [row for row in able if row.is_read]
     lists = {
         "cost utility, and attacks do not measurably gain less": [
@@ -285,32 +290,32 @@ def _list_results(rows: Sequence[Setting]) -> str:
     }
     says = [
         f"- **{len(listed)} of {len(measured)} {words}**: "
-        f"{', '.join(_line(row, rows) for row in listed)}."
+        f"{', '.join(_format_system(row, rows) for row in listed)}."
         for words, listed in lists.items()
         if listed
     ]
-    unlearned = [row for row in known if not beats_simple(row, rows)]
-    blind = [row for row in known if beats_simple(row, rows) and not leaks(row, rows)]
+    unlearned = [row for row in known if not beats_baseline(row, rows)]
+    blind = [row for row in known if beats_baseline(row, rows) and not leaks(row, rows)]
     unread = [row for row in able if not row.is_read]
     untold = [row for row in printed if row not in known and row not in louder]
-    scales = ", ".join(f"{row.louder:,.0f}" for row in louder)
+    scales = ", ".join(f"{row.noise_growth:,.0f}" for row in louder)
     for reason, listed in (
         (f"the noise is {scales} times the printed noise, so that it learns", louder),
         ("no attack reads the server's view", unread),
         ("attacks gain nothing without noise either", blind),
-        (f"the noiseless counterpart does not measurably exceed {_SIMPLE}", unlearned),
+        (f"the noiseless counterpart does not measurably exceed {_BASELINE}", unlearned),
         ("not all trainings finished, or there is no interval", untold),
     ):
         if listed:
-            names = _names([row.system for row in listed])
+            names = _format_names([row.system for row in listed])
             says.append(f"- **Not judged: {len(listed)}**, as {reason}: {names}.")
-    useful = [row.system for row in printed if not blunt(row)]
+    useful = [row.system for row in printed if not fails_baseline(row)]
     says.append(
-        f"- **{len(useful)} of {len(printed)} measurably exceed {_SIMPLE}**"
-        f"{': ' if useful else ''}{_names(useful)}."
+        f"- **{len(useful)} of {len(printed)} measurably exceed {_BASELINE}**"
+        f"{': ' if useful else ''}{_format_names(useful)}."
     )
     better = {row.system: find_better(row, measured) for row in measured}
-    said = [f"`{name}` by {_names(others)}" for name, others in better.items() if others]
+    said = [f"`{name}` by {_format_names(others)}" for name, others in better.items() if others]
     if said:
         says.append(
             "- **Another system of the family recommends better, and leaks no more by attacks and "
@@ -318,16 +323,16 @@ def _list_results(rows: Sequence[Setting]) -> str:
         )
     proved = sorted((row.proved, row.system) for row in printed if not math.isnan(row.proved))
     if finite := [pair for pair in proved if math.isfinite(pair[0])]:
-        large = sum(epsilon > LARGE for epsilon, _ in finite)
+        large, (least, name) = sum(x > LARGE_EPSILON for x, _ in finite), finite[0]
         says.append(
             f"- **{len(finite)} have a finite proved epsilon of a whole user over a training; "
-            f"{large} of these are above {LARGE:g}**. The smallest is {_epsilon(finite[0][0])} "
-            f"(`{finite[0][1]}`). {len(proved) - len(finite)} more have none."
+            f"{large} of these are above {LARGE_EPSILON:g}**. The smallest is "
+            f"{_format_epsilon(least)} (`{name}`). {len(proved) - len(finite)} more have none."
         )
     return "\n".join(says)
 
 
-def _systems(rows: Sequence[Setting]) -> int:
+def _count_systems(rows: Sequence[Setting]) -> int:
     """The number of different systems in ``rows``."""
     return len({row.system for row in rows})
 
@@ -337,23 +342,23 @@ def _is_cut(family: Family, rows: Sequence[Setting]) -> bool:
     return any(row.rounds for row in rows if row.family == family.name)
 
 
-def _names(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _line(row: Setting, rows: Sequence[Setting]) -> str:
-    """A system with its relative utility; for ``FIRST`` also the gain without and with noise."""
+def _format_system(row: Setting, rows: Sequence[Setting]) -> str:
+    """A system and its relative utility; for ``MAIN_DATA`` also the gain without and with noise."""
     bare = get_noiseless(row, rows)
-    before = "" if bare is None else f"{_short(bare.gain)} to "
-    gains = f" ({before}{_short(row.gain_high)})" if row.data == FIRST else ""
-    return f"`{row.system}` {_short(row.relative)}{gains}"
+    before = "" if bare is None else f"{_format_value(bare.gain)} to "
+    gains = f" ({before}{_format_value(row.gain_high)})" if row.data == MAIN_DATA else ""
+    return f"`{row.system}` {_format_value(row.relative)}{gains}"
 
 
-def _short(value: float) -> str:
+def _format_value(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.2f}"
 
 
-def _epsilon(value: float) -> str:
+def _format_epsilon(value: float) -> str:
     if math.isnan(value):
         return ""
     if math.isinf(value):

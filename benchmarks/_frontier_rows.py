@@ -16,21 +16,20 @@ from fedrec_auditor.reports.record import store
 
 RESULTS = Path(__file__).with_name("frontier.csv")
 TRAININGS = 3
-PRINTED = ("1",)
-STUDY: Mapping[str, tuple[str, ...]] = {"ml-100k": ("0.0625", "1", "16"), "ml-1m": PRINTED}
-"""The data sets of the page, and the noises of each, times the printed."""
-FIRST, *_ = STUDY
+PRINTED_NOISE = ("1",)
+STUDY: Mapping[str, tuple[str, ...]] = {"ml-100k": ("0.0625", "1", "16"), "ml-1m": PRINTED_NOISE}
+"""Noise of the trainings per data set of the page, as multiples of the printed noise."""
+MAIN_DATA, *_ = STUDY
 
 
 @dataclass(frozen=True)
 class Family:
     """Systems with the same metric of utility, which share a panel of the drawing.
 
-    learns: whether the systems have settings other than printed, because they recommend badly with
-        those.
+    learns: whether tuned settings replace the printed ones, with which the systems recommend badly.
     quick: whether audits train for at most twenty rounds.
     large: whether the family is fast enough for further data sets.
-    slow: whether the family is too slow for noise other than printed.
+    slow: whether trainings are so slow that only the printed noise is used.
     """
 
     name: str
@@ -121,14 +120,16 @@ FAMILIES = (
 class Setting:
     """Utility and leakage of one system at one noise, as a row of frontier.csv.
 
-    Missing numbers are NaN, missing texts empty. Each ``_low`` and ``_high`` is an end of an
-    interval.
+    Names in ``_low`` and ``_high`` are the ends of an interval. Missing numbers are NaN, missing
+    texts empty.
 
     noise: factor of the printed noise; 0 without noise, NaN for systems without a noise setting.
-    relative: utility divided by that of ``twin``, the system without noise; larger is better.
-    ahead: utility minus that of popularity, or of user and item means, compared per user.
-    gain: largest gain over guessing, reached by ``attack``; ``gain_high`` is the highest end over
-        all.
+    relative: utility divided by the utility of ``twin``, the system without noise; more is better.
+    popularity: utility of the baseline: popularity, or user and item means.
+    random: utility of a random list, or of the mean rating.
+    ahead: utility minus the baseline's, compared per user.
+    gain: largest gain over guessing, reached by ``attack``.
+    gain_high: largest upper end of all attacks' intervals.
     claimed: epsilon that the authors claim in ``scope``.
     proved, shown: upper and lower bound of epsilon of a whole user over the training, against the
         server.
@@ -169,17 +170,14 @@ class Setting:
 
     @property
     def is_read(self) -> bool:
-        """Whether ``attack`` reads messages to the server, for whom epsilon is stated.
-
-        An attack that reads nothing has gain 0 and a symmetric interval.
-        """
+        """Whether ``attack`` uses messages that the server sees."""
         # An attack that reads nothing has gain 0 and a symmetric interval.
         coin = self.gain == 0.0 and self.gain_low == -self.gain_high
         return not coin and self.attack.rpartition(", ")[2] == str(Vantage.SERVER)
 
     @property
-    def louder(self) -> float:
-        """The noise of a system trained with ``learns``, divided by the printed noise; else 1."""
+    def noise_growth(self) -> float:
+        """Noise of the tuned settings (``learns``) divided by printed noise; 1 without these."""
         if not self.learns:
             return 1.0
         plans = Plan(settings={self.system: {"learns": True}}), Plan()
@@ -187,10 +185,10 @@ class Setting:
         return taken / printed if isinstance(taken, float) and printed else 1.0
 
 
-def write(rows: Sequence[Setting], path: Path = RESULTS) -> None:
+def write_rows(rows: Sequence[Setting], path: Path = RESULTS) -> None:
     """Writes the rows as CSV, and keeps stored rows of other families and data sets."""
     fresh = {(row.data, row.family) for row in rows}
-    known = read(path) if path.exists() else ()
+    known = read_rows(path) if path.exists() else ()
     kept = [row for row in known if (row.data, row.family) not in fresh]
     data, families = [*STUDY], [family.name for family in FAMILIES]
     every = sorted(
@@ -199,27 +197,27 @@ def write(rows: Sequence[Setting], path: Path = RESULTS) -> None:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(field.name for field in fields(Setting))
-    table.writerows([_cell(value) for value in astuple(row)] for row in every)
+    table.writerows([_format_cell(value) for value in astuple(row)] for row in every)
     store.write_all({path: text.getvalue().encode()})
 
 
-def _cell(value: object) -> object:
+def _format_cell(value: object) -> object:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.5g}"
     return value
 
 
-def read(path: Path = RESULTS) -> tuple[Setting, ...]:
+def read_rows(path: Path = RESULTS) -> tuple[Setting, ...]:
     """Reads the rows of frontier.csv."""
     kinds = {field.name: field.type for field in fields(Setting)}
     with path.open(encoding="utf-8", newline="") as file:
         return tuple(
-            Setting(**{name: _READS[kinds[name]](cell) for name, cell in row.items()})
+            Setting(**{name: _PARSERS[kinds[name]](cell) for name, cell in row.items()})
             for row in csv.DictReader(file)
         )
 
 
-_READS: dict[object, Callable[[str], Any]] = {
+_PARSERS: dict[object, Callable[[str], Any]] = {
     "str": str,
     "int": int,
     "bool": lambda cell: cell == "True",

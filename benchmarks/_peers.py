@@ -21,7 +21,7 @@ Scores = NDArray[np.float64]
 ERROR = 0.05
 
 PACKAGES = {"jax_privacy": "jax_privacy.auditing", "opake-auditing": "opake.auditing"}
-MISSING = {
+ABSENT_REASONS = {
     "tensorflow-privacy": "the wheel of 0.9.0 has no lower bound in it",
     "dp-sniper": "not on the package index",
     "dp-auditorium": "not on the package index",
@@ -39,13 +39,13 @@ class Peer:
     bound: Callable[[Scores, Scores, float], float | None]
 
 
-def peers() -> tuple[tuple[Peer, ...], dict[str, str]]:
+def load_peers() -> tuple[tuple[Peer, ...], dict[str, str]]:
     """Methods of the installed packages, and the reason for each absent package."""
     found: list[Peer] = []
-    absent = dict(MISSING)
+    absent = dict(ABSENT_REASONS)
     logging.getLogger("absl").setLevel(logging.ERROR)
-    for package, ways in (("jax_privacy", _jax_privacy), ("opake-auditing", _opake)):
-        module, label = imported(package)
+    for package, ways in (("jax_privacy", _list_jax), ("opake-auditing", _list_opake)):
+        module, label = try_import(package)
         if module is None:
             absent[package] = label
         else:
@@ -53,8 +53,8 @@ def peers() -> tuple[tuple[Peer, ...], dict[str, str]]:
     return tuple(found), absent
 
 
-def imported(package: str) -> tuple[Any, str]:
-    """The auditing module of a package, with its version; or None, with the reason."""
+def try_import(package: str) -> tuple[Any, str]:
+    """The auditing module of a package, and its name with version; else None and the reason."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -64,29 +64,32 @@ def imported(package: str) -> tuple[Any, str]:
     return module, f"{package} {metadata.version(package)}"
 
 
-def _jax_privacy(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | None]]:
-    def auditor(first: Scores, second: Scores) -> Any:
+def _list_jax(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | None]]:
+    """The package's bounds by name."""
+
+    def make_auditor(first: Scores, second: Scores) -> Any:
         return module.CanaryScoreAuditor(first, second)
 
     return {
-        "Clopper-Pearson, default": lambda first, second, delta: auditor(
+        "Clopper-Pearson, default": lambda first, second, delta: make_auditor(
             first, second
         ).epsilon_clopper_pearson(ERROR, delta),
-        "Clopper-Pearson, split, two-sided": lambda first, second, delta: auditor(
+        "Clopper-Pearson, split, two-sided": lambda first, second, delta: make_auditor(
             first, second
         ).epsilon_clopper_pearson(
             ERROR, delta, one_sided=False, threshold_strategy=module.HoldOut(seed=0)
         ),
         "Gaussian DP": lambda first, second, delta: (
-            auditor(first, second).epsilon_from_gdp(ERROR, delta) if delta else None
+            make_auditor(first, second).epsilon_from_gdp(ERROR, delta) if delta else None
         ),
     }
 
 
-def _opake(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | None]]:
+def _list_opake(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | None]]:
+    """The package's bounds by name."""
     types = importlib.import_module("opake.auditing.types")
 
-    def one_run(first: Scores, second: Scores) -> Any:
+    def make_one_run(first: Scores, second: Scores) -> Any:
         number = np.arange(len(first) + len(second))
         drawn = number < len(first)
         flips = types.CoinFlip(len(number), number, drawn, number[drawn], number[~drawn])
@@ -95,6 +98,6 @@ def _opake(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | N
 
     return {
         "one run, epsilon-delta": lambda first, second, delta: (
-            one_run(first, second).eps_delta().epsilon_at(delta=delta, significance=ERROR)
+            make_one_run(first, second).eps_delta().epsilon_at(delta=delta, significance=ERROR)
         )
     }

@@ -11,21 +11,21 @@ from typing import Protocol
 import numpy as np
 from scipy import stats
 
-from benchmarks._peers import ERROR, Scores, peers
+from benchmarks._peers import ERROR, Scores, load_peers
 
 SEEDS = {10_000: 21, 100_000: 21, 1_000_000: 3}
-"""How often each size is measured: the largest takes some packages 20 s a time."""
+"""Number of measurements by draws per world; a million draws take some packages 20 s."""
 
 INTRODUCTION = """## Side by side
 
-The same laws, and one that leaks nothing, 21 seeds (3 for a million). Packages see the same scores,
-n of each world, high where input 1 is likelier. Ours draws its own, as many, for a coin decides
-which input comes next. A cell has the median and, in brackets, how many bounds were above the
-truth: "!" marks more than a bound of 95% may have, by a binomial test at 5%. "Gaussian DP" assumes
-that the law is Gaussian, and has no answer at delta 0."""
+All mechanisms above, and one that leaks nothing: 21 seeds (3 for a million). Packages get the same
+scores, n per world, high if input 1 is likelier. Ours draws as many outputs, with inputs in random
+order. A cell has the median and, in brackets, the number of bounds above the truth: "!" marks more
+than bounds of 95% may have, by a binomial test at 5%. "Gaussian DP" assumes that the distribution
+is Gaussian, and has no answer at delta 0."""
 
 
-class Law(Protocol):
+class KnownMechanism(Protocol):
     """A mechanism on the inputs 0 and 1 with known epsilon ``truth`` at ``delta``."""
 
     name: str
@@ -46,37 +46,37 @@ class Law(Protocol):
 class Cell:
     """Bounds of one method on one mechanism over all seeds, with mean seconds per bound."""
 
-    found: tuple[float, ...]
+    bounds: tuple[float, ...]
     truth: float
     seconds: float
 
     def __str__(self) -> str:
-        if not self.found:
+        if not self.bounds:
             return "no answer"
-        above = sum(bound > self.truth + 1e-9 for bound in self.found)
-        chance = stats.binom.sf(above - 1, len(self.found), ERROR)
+        above = sum(bound > self.truth + 1e-9 for bound in self.bounds)
+        chance = stats.binom.sf(above - 1, len(self.bounds), ERROR)
         mark = "!" if above and chance < ERROR else ""
-        return f"{np.median(self.found):.3f}{mark} ({above})"
+        return f"{np.median(self.bounds):.3f}{mark} ({above})"
 
 
-def side_by_side(laws: Iterable[Law]) -> list[str]:
+def compare_packages(laws: Iterable[KnownMechanism]) -> list[str]:
     """Lines of Markdown: a table with one row per method and size, one column per mechanism.
 
     Further lines state the reason for each absent package.
     """
     laws = tuple(laws)
-    installed, absent = peers()
+    installed, absent = load_peers()
     ways = {"ours": None} | {peer.name: peer.bound for peer in installed}
     lines = [
         INTRODUCTION,
         "",
-        "| n a world | way | " + " | ".join(law.name for law in laws) + " | time a bound |",
+        "| n per world | way | " + " | ".join(law.name for law in laws) + " | time per bound |",
         "|---|---|" + "---|" * len(laws) + "---|",
     ]
     for n in SEEDS:
         for name, bound in ways.items():
-            cells = [_cell(law, n, bound) for law in laws]
-            times = [cell.seconds for cell in cells if cell.found]
+            cells = [_measure_cell(law, n, bound) for law in laws]
+            times = [cell.seconds for cell in cells if cell.bounds]
             lines.append(
                 f"| {n:,} | {name} | {' | '.join(map(str, cells))} | "
                 f"{sum(times) / max(1, len(times)):.2f} s |"
@@ -85,7 +85,8 @@ def side_by_side(laws: Iterable[Law]) -> list[str]:
     return [*lines, "", *(f"- {package}: {reason}." for package, reason in absent.items())]
 
 
-def _cell(law: Law, n: int, bound: Callable[[Scores, Scores, float], float | None] | None) -> Cell:
+def _measure_cell(law: KnownMechanism, n: int, bound: Callable[..., float | None] | None) -> Cell:
+    """Bounds by ``bound``, or by this project if it is None."""
     bounds, seconds = [], 0.0
     for seed in range(SEEDS[n]):
         if bound is None:

@@ -1,12 +1,13 @@
 """Time of attribute inference with half of the users known: our classifiers and scikit-learn's.
 
-There are 600 messages, of which each column depends a little on two classes. Ours read the view,
-compute the inner products of its rows once for all classifiers, and guess; scikit-learn's fit the
-same columns, and so does the baseline attack of the Adversarial Robustness Toolbox
-(``AttributeInferenceBaseline``), if that is installed. CPU seconds of one thread.
+The data are 600 synthetic uploads; a tenth of their columns depends weakly on the user's class. Our
+attacks read the view, compute the inner products of its rows once for all classifiers, and guess.
+scikit-learn's classifiers fit the same columns, as does the baseline attack of the Adversarial
+Robustness Toolbox (``AttributeInferenceBaseline``), if that is installed. Times are CPU seconds of
+one thread.
 
-The last row is on MovieLens 100K: uploads of two rounds of FedRec, ten draws of 30% known users for
-each attribute, wall-clock seconds of two processes.
+The last row is on MovieLens 100K: uploads of two rounds of FedRec, and ten draws of 30% known users
+for each attribute. Its time is in wall-clock seconds of two processes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Payload, PublicInfo, Round, Transcript, Uploads, View
 
 USERS, NARROW, WIDE = 600, 2400, 107_648
-FOUR: dict[str, Callable[[], Any]] = {
+MODELS: dict[str, Callable[[], Any]] = {
     "mlp": lambda: MLPClassifier((100, 30), random_state=0),
     "tree": lambda: DecisionTreeClassifier(random_state=0),
     "svc": lambda: SVC(class_weight="balanced"),
@@ -48,18 +49,18 @@ FOUR: dict[str, Callable[[], Any]] = {
 }
 TOOLBOX = "Adversarial Robustness Toolbox"
 KINDS = {"mlp": "nn", "tree": "dt", "svc": "svm", "knn": "knn"}
-"""What it calls the classifiers. Its network is one of its own, and it weights no classes."""
+"""The toolbox's names of the classifiers. Its network has no class weights."""
 
 
 def measure() -> tuple[Row, ...]:
     rows = []
-    for width, names in ((NARROW, tuple(FOUR)), (WIDE, ("svc", "knn"))):
-        view, codes = planted(width)
-        rows += compared(f"{USERS} uploads x {width:,}", view, codes, names)
-    return (*rows, on_fedrec())
+    for width, names in ((NARROW, tuple(MODELS)), (WIDE, ("svc", "knn"))):
+        view, codes = make_view(width)
+        rows += compare(f"{USERS} uploads x {width:,}", view, codes, names)
+    return (*rows, time_fedrec())
 
 
-def planted(width: int) -> tuple[View, NDArray[np.int64]]:
+def make_view(width: int) -> tuple[View, NDArray[np.int64]]:
     """Random uploads (600, width) whose means depend on two classes, and the users' classes.
 
     Means differ by .24 standard deviations in a tenth of the columns.
@@ -74,13 +75,13 @@ def planted(width: int) -> tuple[View, NDArray[np.int64]]:
     return Transcript(public=public, rounds=rounds).view(Vantage.SERVER), codes
 
 
-def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, ...]) -> list[Row]:
-    """Rows of time per implementation and classifier: ours, scikit-learn's and the toolbox's."""
+def compare(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, ...]) -> list[Row]:
+    """Times per classifier of our implementation, of scikit-learn's and of the toolbox's."""
     known, rest = np.arange(0, USERS, 2), np.arange(1, USERS, 2)
     background = Background(known_users=known, known_classes=codes[known], n_classes=2)
     rows, total = [], {"scikit-learn": 0.0, TOOLBOX: 0.0, "ours": 0.0}
 
-    def row(name: str, way: str, seconds: float, note: str) -> None:
+    def add(name: str, way: str, seconds: float, note: str) -> None:
         total[way] += seconds
         rows.append(
             Row(job=f"{job}, {name}", way=way, seconds=seconds, work=1, unit="attacks", note=note)
@@ -89,29 +90,29 @@ def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, .
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in names:  # compiled beforehand
-            member(name).infer(planted(20)[0], background, np.random.default_rng(0))
+            load_attack(name).infer(make_view(20)[0], background, np.random.default_rng(0))
         columns = add_input_tables(view).with_only_input(SUMMARY).inputs[SUMMARY].compute_values()
         read = add_input_tables(view).with_only_input(SUMMARY)
         start = time.process_time()
         _ = read.inputs[SUMMARY].inner_products
-        row("reading and inner products", "ours", time.process_time() - start, "once for all")
+        add("reading and inner products", "ours", time.process_time() - start, "once for all")
         for name in names:
             start = time.process_time()
-            guessed = FOUR[name]().fit(columns[known], codes[known]).predict(columns[rest])
-            row(name, "scikit-learn", time.process_time() - start, score(codes[rest], guessed))
-            if names == tuple(FOUR):
-                seconds, note = by_toolbox(name, columns, codes, known, rest)
-                row(name, TOOLBOX, seconds, note)
+            guessed = MODELS[name]().fit(columns[known], codes[known]).predict(columns[rest])
+            add(name, "scikit-learn", time.process_time() - start, score(codes[rest], guessed))
+            if names == tuple(MODELS):
+                seconds, note = run_toolbox(name, columns, codes, known, rest)
+                add(name, TOOLBOX, seconds, note)
             start = time.process_time()
-            found = member(name).infer(read, background, np.random.default_rng(0))
-            row(name, "ours", time.process_time() - start, score(codes[found.users], found.classes))
+            found = load_attack(name).infer(read, background, np.random.default_rng(0))
+            add(name, "ours", time.process_time() - start, score(codes[found.users], found.classes))
     for way, seconds in total.items():
         if seconds:
             rows.append(Row(job=f"{job}, all", way=way, seconds=seconds, work=1, unit="attacks"))
     return rows
 
 
-def by_toolbox(
+def run_toolbox(
     name: str,
     columns: NDArray[np.float32],
     codes: NDArray[np.int64],
@@ -134,16 +135,16 @@ def by_toolbox(
     return time.process_time() - start, score(codes[rest], guessed.astype(np.int64))
 
 
-def on_fedrec() -> Row:
+def time_fedrec() -> Row:
     """Time of all our classifiers on all message components of FedRec, in two processes."""
     data = FAMILIES["datasets"].load_class("ml-100k")().load()
     target = FAMILIES["targets"].load_class("fedrec")().limit_rounds(2)
     with limit_to_one_thread():
         view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
         start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        fork = multiprocessing.get_context("fork")  # a view is not sent, it is there
+        fork = multiprocessing.get_context("fork")  # it has the view in memory
         parts = [
-            fork.Process(target=on_components, args=(view, data, view.group_names[at::2]))
+            fork.Process(target=attack_components, args=(view, data, view.group_names[at::2]))
             for at in range(2)
         ]
         for part in parts:
@@ -154,7 +155,7 @@ def on_fedrec() -> Row:
         taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if any(part.exitcode for part in parts):
         raise RuntimeError("An attack on FedRec's uploads failed; its error is above.")
-    count = len(view.group_names) * len(data.attributes) * (len(FOUR) + 1) * N_DRAWS
+    count = len(view.group_names) * len(data.attributes) * (len(MODELS) + 1) * N_DRAWS
     return Row(
         job=f"FedRec, {len(view.group_names)} components x 5 classifiers x {N_DRAWS} draws",
         way="ours",
@@ -165,7 +166,7 @@ def on_fedrec() -> Row:
     )
 
 
-def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> None:
+def attack_components(view: View, data: Interactions, groups: tuple[str, ...]) -> None:
     """Attacks each message component in ``groups`` with all classifiers, on all draws."""
     # A draw is a set of users with known attributes.
     rng = np.random.default_rng(0)
@@ -184,13 +185,15 @@ def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> No
                 )
                 for each in known
             ]
-            for name in (*FOUR, "logistic"):
-                member(name).infer_per_background(read, drawn, rng)
+            for name in (*MODELS, "logistic"):
+                load_attack(name).infer_per_background(read, drawn, rng)
 
 
-def member(name: str) -> Any:
+def load_attack(name: str) -> Any:
+    """This project's attack with a classifier, by the classifier's name."""
     return FAMILIES["attacks"].load_class(f"attribute-{name}")()
 
 
 def score(truth: NDArray[np.int64], guessed: NDArray[np.int64]) -> str:
+    """The balanced accuracy of guessed classes, in words."""
     return f"balanced accuracy {balanced_accuracy_score(truth, guessed):.3f}"

@@ -5,16 +5,15 @@ synthetic users of two classes, and on the gender of users of MovieLens 100K.
 """
 
 # Synthetic: users of two classes (35% and 65%) interact with each of 400 items with a probability
-# of their class; the log-odds of the classes differ by a normal number of deviation ``lean``.
-# Histories are sent in the clear, or each bit is flipped at epsilon 1. ``oracle`` knows the
-# probabilities. ``Bayes`` knows their distribution and learns them from the known users: no
-# attacker that learns from these users alone does better. Textbook classifiers are those that the
-# baseline attack of the Adversarial Robustness Toolbox uses (forest, logistic regression, SVM,
-# neighbours), and naive Bayes. 180 of 600 users are known; means over seeds.
+# of their class. Its log-odds deviate from the item's popularity by a normal number with standard
+# deviation ``lean``. Histories are sent in the clear, or each bit is flipped at epsilon 1.
+# ``oracle`` knows the probabilities. ``Bayes`` knows their distribution and learns them from the
+# known users: no attacker that learns from these users alone does better. Textbook classifiers are
+# naive Bayes and those of the Adversarial Robustness Toolbox's baseline attack (forest, logistic
+# regression, SVM, neighbours). 180 of 600 users are known. AUCs are means over seeds.
 #
-# MovieLens 100K: 30% of the users are known, without other knowledge; textbook classifiers on the
-# raw uploads (logistic regression on at most 2,000 columns) and on the interactions that readers
-# recover.
+# MovieLens 100K: the classes of 30% of the users are known. Textbook classifiers get the raw
+# uploads (logistic regression at most 2,000 columns), or the interactions that readers recover.
 
 from __future__ import annotations
 
@@ -45,11 +44,11 @@ from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.transcript import Payload, PublicInfo, Round, Transcript, Uploads, View
 
-USERS, ITEMS, KNOWN, SHARES = 600, 400, 0.3, (0.35, 0.65)
-MOST = 2000
+USERS, ITEMS, P_KNOWN, SHARES = 600, 400, 0.3, (0.35, 0.65)
+MAX_COLUMNS = 2000
 LEANS, SEEDS, DRAWS = (0.2, 0.4, 0.8), 5, 5
 EPSILONS = {"exact": 40.0, "flipped": 1.0}
-OURS = ("logistic", "bayes", "mlp", "svc", "tree", "knn")
+OUR_ATTACKS = ("logistic", "bayes", "mlp", "svc", "tree", "knn")
 TEXTBOOK: dict[str, Callable[[], Any]] = {
     "LR-CV": lambda: LogisticRegressionCV(
         Cs=np.logspace(-4, 1, 6), cv=3, scoring="roc_auc", class_weight="balanced"
@@ -64,7 +63,8 @@ Areas = dict[str, list[float]]
 def attack_synthetic(lean: float, epsilon: float, seed: int, areas: Areas) -> None:
     """Attacks one synthetic data set, and appends each attack's AUC to its list in ``areas``.
 
-    ``lean`` scales the difference of the classes, ``epsilon`` that of the bit flips.
+    lean: standard deviation of a class's log-odds around the item's popularity.
+    epsilon: epsilon of one flipped bit.
     """
     rng = np.random.default_rng(seed)
     codes = rng.choice(2, p=SHARES, size=USERS)
@@ -76,21 +76,21 @@ def attack_synthetic(lean: float, epsilon: float, seed: int, areas: Areas) -> No
     uploads = Uploads(np.arange(USERS), {"bits": Dense(bits.astype(np.int8), Payload.BITS)})
     public = PublicInfo(algorithm="planted", n_users=USERS, n_items=ITEMS, noise_channel=channel)
     view = Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
-    known = np.sort(rng.permutation(USERS)[: round(KNOWN * USERS)])
+    known = np.sort(rng.permutation(USERS)[: round(P_KNOWN * USERS)])
     rest = np.setdiff1d(np.arange(USERS), known)
 
-    def sent(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    def add_flips(rates: NDArray[np.float64]) -> NDArray[np.float64]:
         return channel.q + (channel.p - channel.q) * rates
 
-    drawn = np.linspace(-4, 4, 81)  # of a normal number
-    grid = sent(expit(popularity[:, None] + lean * drawn))
+    drawn = np.linspace(-4, 4, 81)  # values of a standard normal number
+    grid = add_flips(expit(popularity[:, None] + lean * drawn))
     learned = []
     for code in range(2):
         ones, users = bits[known][codes[known] == code].sum(axis=0), (codes[known] == code).sum()
         chance = ones[:, None] * np.log(grid) + (users - ones[:, None]) * np.log1p(-grid)
         weight = np.exp(chance - chance.max(axis=1, keepdims=True) - drawn**2 / 2)
         learned.append((weight * grid).sum(axis=1) / weight.sum(axis=1))
-    for name, rates in (("oracle", sent(coins)), ("Bayes", np.array(learned))):
+    for name, rates in (("oracle", add_flips(coins)), ("Bayes", np.array(learned))):
         odds = np.log(rates[1] / rates[0]), np.log((1 - rates[1]) / (1 - rates[0]))
         scores = bits[rest] @ odds[0] + ~bits[rest] @ odds[1]
         areas[name].append(roc_auc_score(codes[rest], scores))
@@ -113,14 +113,14 @@ def attack_view(
     background = Background(
         known_users=known, known_classes=codes[known], n_classes=2, subjects=subjects
     )
-    for name in OURS:
+    for name in OUR_ATTACKS:
         attack = FAMILIES["attacks"].load_class(f"attribute-{name}")()
-        told = attack.infer(view, background, np.random.default_rng(0))
-        areas[name].append(roc_auc_score(codes[told.users], told.scores[:, 1]))
+        guesses = attack.infer(view, background, np.random.default_rng(0))
+        areas[name].append(roc_auc_score(codes[guesses.users], guesses.scores[:, 1]))
     for of, table in tables.items():
         bayes = BernoulliNB if table.min() >= 0 and table.max() <= 1 else GaussianNB
         for name, made in {"NB": bayes, **TEXTBOOK}.items():
-            if name == "LR-CV" and table.shape[1] > MOST:
+            if name == "LR-CV" and table.shape[1] > MAX_COLUMNS:
                 continue
             values = table if bayes is GaussianNB or name != "NB" else table > 0.5
             model = made().fit(values[known], codes[known])
@@ -130,8 +130,8 @@ def attack_view(
             areas[f"{name}{of}"].append(area)
 
 
-def movielens(name: str) -> Areas:
-    """The AUC of all attacks on gender for one system, a list over draws of the known users."""
+def attack_movielens(name: str) -> Areas:
+    """AUCs of all attacks on gender in one system, one entry per draw of the known users."""
     data = load_data("ml-100k")
     target = FAMILIES["targets"].load_class(name)().limit_rounds(4)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
@@ -142,16 +142,16 @@ def movielens(name: str) -> Areas:
         ", raw": raw.get("raw change", raw["summary"]).compute_values(),
         ", read": compute_posterior(read_evidence(view, users)),
     }
-    for draw in range(DRAWS):
-        known = np.sort(np.random.default_rng(draw).permutation(users)[: round(KNOWN * len(users))])
+    for k in range(DRAWS):
+        known = np.sort(np.random.default_rng(k).permutation(users)[: round(P_KNOWN * len(users))])
         attack_view(add_input_tables(view), codes, known, np.setdiff1d(users, known), tables, found)
     return found
 
 
-def lines() -> Iterator[str]:
+def format_lines() -> Iterator[str]:
     """Yields one line per data set, with the AUC of each attack."""
 
-    def line(head: str, found: Areas) -> Iterator[str]:
+    def format_line(head: str, found: Areas) -> Iterator[str]:
         yield f"**{head}**: " + ", ".join(f"{n} {np.mean(v):.3f}" for n, v in found.items())
 
     for kind, epsilon in EPSILONS.items():
@@ -159,13 +159,13 @@ def lines() -> Iterator[str]:
             found: Areas = defaultdict(list)
             for seed in range(SEEDS):
                 attack_synthetic(lean, epsilon, seed, found)
-            yield from line(f"{kind}, lean {lean}", found)
+            yield from format_line(f"{kind}, lean {lean}", found)
     for name in ("fcf", "dplcf-sp"):
-        yield from line(f"MovieLens 100K, {name}", movielens(name))
+        yield from format_line(f"MovieLens 100K, {name}", attack_movielens(name))
 
 
 if __name__ == "__main__":
     with limit_to_one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for each in lines():
+        for each in format_lines():
             print(each, flush=True)

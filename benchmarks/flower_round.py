@@ -6,8 +6,8 @@ environment variable FLOWER_PYTHON names the interpreter; without it the table i
     python3 -m venv /tmp/flower && /tmp/flower/bin/pip install 'flwr[simulation]'
     FLOWER_PYTHON=/tmp/flower/bin/python python -m benchmarks flower_round
 
-Flower's client is plain numpy, its server FedAvg, its backend Ray with one processor per worker;
-the sum of gradients is compared with ours. Processor seconds are those of all processes of the
+Flower's client is plain numpy, its server FedAvg, its backend Ray with one processor per worker.
+The sum of gradients is compared with ours. Processor seconds are those of all processes of the
 simulation. Flower's round is the mean of the second and later rounds, after workers have started;
 ours is the best of several, with one thread, uploads kept as factors and summed. "Fresh process" is
 the time to the end of the first round, with imports and start of workers. Peak memory is the
@@ -34,15 +34,15 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from benchmarks import Row, best_of
-from benchmarks._fcf import broadcast, interactions, peak, run_fcf
-from benchmarks._flower_client import MARK, processes
+from benchmarks import Row, time_best
+from benchmarks._fcf import make_interactions, make_item_table, measure_peak_memory, run_fcf
+from benchmarks._flower_client import MARK, find_processes
 
 USERS, ITEMS, FACTORS, ROUNDS = 943, 1682, 64, 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
+class Cost:
     """Wall-clock and processor seconds, and peak memory in MiB."""
 
     wall: float
@@ -55,16 +55,16 @@ def measure() -> tuple[Row, ...]:
     if not interpreter:
         print(f"flower_round is skipped: FLOWER_PYTHON is not set.\n{__doc__}", file=sys.stderr)
         return ()
-    ratings = interactions(USERS, ITEMS, 100_000)
-    items = broadcast(ITEMS, FACTORS)
+    ratings = make_interactions(USERS, ITEMS, 100_000)
+    items = make_item_table(ITEMS, FACTORS)
     with tempfile.TemporaryDirectory() as folder:
         data, table = Path(folder) / "data.npz", Path(folder) / "ratings.npz"
         np.savez(data, indices=ratings.indices, indptr=ratings.indptr, items=items)
         sparse.save_npz(table, ratings)
         expected = float(np.linalg.norm(run_fcf(items, ratings)[0]))
-        first, later = _flower(interpreter, data, expected)
-        fresh = {"numpy": _fresh(table)}
-    steady = {"numpy": _steady(lambda: run_fcf(items, ratings))}
+        first, later = _run_flower(interpreter, data, expected)
+        fresh = {"numpy": _time_fresh_process(table)}
+    steady = {"numpy": _time_round(lambda: run_fcf(items, ratings))}
     rows = []
     for job, flower, each in (
         ("a later round", later, steady),
@@ -81,7 +81,7 @@ def measure() -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _flower(interpreter: str, data: Path, expected: float) -> tuple[Spent, Spent]:
+def _run_flower(interpreter: str, data: Path, expected: float) -> tuple[Cost, Cost]:
     """Flower's cost of the first round with its start, and the mean cost of later rounds."""
     mark = uuid.uuid4().hex
     environment = {
@@ -100,7 +100,7 @@ def _flower(interpreter: str, data: Path, expected: float) -> tuple[Spent, Spent
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     memory = [0.0]
-    watcher = threading.Thread(target=_watch, args=(process, mark, memory), daemon=True)
+    watcher = threading.Thread(target=_watch_memory, args=(process, mark, memory), daemon=True)
     watcher.start()
     lines = list(cast(Any, process.stdout))
     process.wait()
@@ -112,8 +112,8 @@ def _flower(interpreter: str, data: Path, expected: float) -> tuple[Spent, Spent
         np.testing.assert_allclose(end["norm"], expected, rtol=1e-9)
     count = ROUNDS - 1
     return (
-        Spent(wall=ends[1]["wall"] - started, cpu=ends[1]["cpu"], memory=memory[0]),
-        Spent(
+        Cost(wall=ends[1]["wall"] - started, cpu=ends[1]["cpu"], memory=memory[0]),
+        Cost(
             wall=(ends[-1]["wall"] - ends[1]["wall"]) / count,
             cpu=(ends[-1]["cpu"] - ends[1]["cpu"]) / count,
             memory=memory[0],
@@ -121,11 +121,11 @@ def _flower(interpreter: str, data: Path, expected: float) -> tuple[Spent, Spent
     )
 
 
-def _watch(process: subprocess.Popen[str], mark: str, memory: list[float]) -> None:
+def _watch_memory(process: subprocess.Popen[str], mark: str, memory: list[float]) -> None:
     """Stores in ``memory[0]`` the peak memory (proportional set sizes) of all marked processes."""
     while process.poll() is None:
         total = 0
-        for folder in processes(mark):
+        for folder in find_processes(mark):
             try:
                 lines = (folder / "smaps_rollup").read_text().splitlines()
             except OSError:
@@ -135,11 +135,11 @@ def _watch(process: subprocess.Popen[str], mark: str, memory: list[float]) -> No
         time.sleep(0.5)
 
 
-def _fresh(table: Path) -> Spent:
+def _time_fresh_process(table: Path) -> Cost:
     """The cost of one round of ours in a new process, the best of three."""
     command = [sys.executable, "-m", "benchmarks._fcf", str(table), str(FACTORS)]
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    spent_ = []
+    costs = []
     for _ in range(3):
         start = time.perf_counter()
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -150,17 +150,17 @@ def _fresh(table: Path) -> Spent:
         cpu = usage.ru_utime + usage.ru_stime
         wall = time.perf_counter() - start
         assert process.stdout is not None
-        spent_.append(Spent(wall=wall, cpu=cpu, memory=float(process.stdout.read())))
-    return min(spent_, key=lambda spent: spent.cpu)
+        costs.append(Cost(wall=wall, cpu=cpu, memory=float(process.stdout.read())))
+    return min(costs, key=lambda spent: spent.cpu)
 
 
-def _steady(way: Callable[[], Any]) -> Spent:
+def _time_round(way: Callable[[], Any]) -> Cost:
     """The cost of one round of ours in this process; memory is what the round adds."""
     with threadpool_limits(1):
-        memory = peak(way)
-        wall = best_of({"": way}, 7)[""]
+        memory = measure_peak_memory(way)
+        wall = time_best({"": way}, 7)[""]
         start = time.process_time()
         for _ in range(20):
             way()
         cpu = (time.process_time() - start) / 20
-    return Spent(wall=wall, cpu=cpu, memory=memory)
+    return Cost(wall=wall, cpu=cpu, memory=memory)

@@ -1,12 +1,11 @@
-"""Costs and effects of protection: all systems in one figure.
+"""Utility and leakage of all systems, with and without noise, in one figure.
 
     python -m benchmarks.frontier [FAMILY ...] [--data ml-100k ml-1m] [--out frontier] [--noise 1]
 
-runs the systems of each family over the noise that they declare, with three trainings per setting,
-together with their noiseless counterparts. An interrupted run resumes. The command writes one row
-per setting to frontier.csv, the figures, and the page FRONTIER.md. With ``--quick`` (one
-training of at most twenty rounds on synthetic data) it prints the rows. Data are names, or paths of
-folders with these names.
+trains and audits the systems of each family at several noise levels and without noise, three times
+per setting. An interrupted run resumes. The command writes one row per setting to frontier.csv, the
+figures, and the page FRONTIER.md. With ``--quick`` (one training of at most twenty rounds on
+synthetic data) it only prints the rows. Data are names, or paths of folders with these names.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks._frontier_page import figure, page
+from benchmarks._frontier_page import draw_figure, format_page
 from benchmarks._frontier_rows import (
     FAMILIES,
-    FIRST,
-    PRINTED,
+    MAIN_DATA,
+    PRINTED_NOISE,
     RESULTS,
     STUDY,
     TRAININGS,
     Family,
     Setting,
-    read,
-    write,
+    read_rows,
+    write_rows,
 )
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.machine.progress import show_progress as shown_progress
@@ -61,25 +60,28 @@ ATTACKS = (
     "interaction-membership",
     "interaction-reconstruction",
 )
-"""Attacks on what users met and who they are: who took part, or how often, is not drawn."""
-ON_INTERACTIONS = ("interaction-membership", "interaction-reconstruction")
-"""The attacks on many users, of whom those on attributes take minutes a training."""
+"""Attacks on interactions and attributes; attacks on participation are not drawn."""
+INTERACTION_ATTACKS = ("interaction-membership", "interaction-reconstruction")
+"""Attacks on large data sets, where attacks on attributes would take minutes per training."""
 METRICS = frozenset({"AUC", "F1"})
-"""Metrics that are drawn: of all users, on a scale from 0 to 1."""
-WHOLE = frozenset({"user", "server", "training"})
-"""What epsilon is drawn for: all of a user, over a whole training, against the server."""
+"""Metrics of the drawn gains: means over all users, from 0 to 1."""
+USER_SCOPE = frozenset({"user", "server", "training"})
+"""Unit, vantage and horizon of the drawn epsilon."""
 
 
-def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: int) -> Sweep:
-    """Trains and audits a family over ``noise`` with ``seeds`` trainings, and returns the sweep.
+def run_family(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: int) -> Sweep:
+    """Trains and audits the systems of a family, and returns the sweep.
 
     An interrupted sweep in the family's folder of ``out`` is completed.
+
+    noise: factors of the printed noise.
+    seeds: number of trainings per setting.
     """
     settings = {name: {"learns": True} for name in family.targets} if family.learns else {}
     plan = Plan(
         targets=family.targets,
         data=data,
-        attacks=ATTACKS if _is_small(data) else ON_INTERACTIONS,
+        attacks=ATTACKS if _is_small(data) else INTERACTION_ATTACKS,
         games=("local",),
         quick=family.quick,
         settings=settings,
@@ -94,7 +96,7 @@ def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: 
 
 def _is_small(data: str) -> bool:
     """Whether all families are trained on the data set, with all attacks."""
-    return Path(data).name in (FIRST, "synthetic")
+    return Path(data).name in (MAIN_DATA, "synthetic")
 
 
 def list_settings(family: Family, sweep: Sweep) -> Iterator[Setting]:
@@ -105,7 +107,7 @@ def list_settings(family: Family, sweep: Sweep) -> Iterator[Setting]:
         rows = [row for row in sweep.overall if row.variant == place]
         measured = [row for row in rows if row.kind == "utility"]
         used = select_headline_utility(measured) if measured else None
-        over = _alike(used, [row for row in sweep.relative if row.variant == place])
+        over = _match(used, [row for row in sweep.relative if row.variant == place])
         gains = [
             row
             for row in rows
@@ -130,57 +132,63 @@ def list_settings(family: Family, sweep: Sweep) -> Iterator[Setting]:
             learns=family.learns,
             metric="" if used is None else used.metric,
             protocol="" if used is None else used.view,
-            **_ends("utility", used),
-            **_ends("relative", over),
-            popularity=_number(None if used is None else used.baseline),
-            random=_number(None if used is None else used.random),
-            **_ends("ahead", _alike(used, [row for row in rows if row.kind == "ahead"])),
+            **_get_ends("utility", used),
+            **_get_ends("relative", over),
+            popularity=_to_float(None if used is None else used.baseline),
+            random=_to_float(None if used is None else used.random),
+            **_get_ends("ahead", _match(used, [row for row in rows if row.kind == "ahead"])),
             attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
-            **{**_ends("gain", strongest), "gain_high": _number(max_gain)},
-            claimed=_number(None if claim is None else claim.value),
+            **{**_get_ends("gain", strongest), "gain_high": _to_float(max_gain)},
+            claimed=_to_float(None if claim is None else claim.value),
             scope="" if claim is None else claim.view,
-            **_whole(rows, "proved", variant),
-            **_whole(rows, "shown", variant),
+            **_get_epsilon(rows, "proved", variant),
+            **_get_epsilon(rows, "shown", variant),
             trainings=used.trainings if isinstance(used, AllTrainingsRow) else 0,
-            rounds=_cut(family, variant),
+            rounds=_describe_cut(family, variant),
         )
 
 
-def _alike(
+def _match(
     figure: AllTrainingsRow | None, rows: Sequence[AllTrainingsRow]
 ) -> AllTrainingsRow | None:
-    """The row with the same metric and protocol as ``figure``."""
+    """The row with the metric and protocol of ``figure``; None if there is no such row."""
     if figure is None:
         return None
     named = (figure.metric, figure.view)
     return next((row for row in rows if (row.metric, row.view) == named), None)
 
 
-def _ends(name: str, row: AllTrainingsRow | None) -> dict[str, float]:
-    """The value and the interval of a row, with keys such as "gain_low"; NaN without a row."""
+def _get_ends(name: str, row: AllTrainingsRow | None) -> dict[str, float]:
+    """Value and interval of ``row`` under "gain", "gain_low" and "gain_high" if ``name`` is "gain".
+
+    All are NaN if ``row`` is None.
+    """
     values = (None,) * 3 if row is None else (row.value, row.ci_low, row.ci_high)
     names = (name, f"{name}_low", f"{name}_high")
-    return {key: _number(value) for key, value in zip(names, values, strict=True)}
+    return {key: _to_float(value) for key, value in zip(names, values, strict=True)}
 
 
-def _number(value: float | None) -> float:
+def _to_float(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _cut(family: Family, variant: VariantRow) -> str:
-    """A text such as "20 of 40" if quick audits train for fewer rounds than set; else empty."""
+def _describe_cut(family: Family, variant: VariantRow) -> str:
+    """Trained and set rounds, such as "20 of 40", if the quick audit cuts them; else empty."""
     settings = {name: value for name, value in variant.settings.items() if name == "rounds"}
     plan = Plan(settings={variant.target: settings})
     rounds = getattr(make_target(variant.target, plan), "rounds", None) or 0
     return f"{MAX_QUICK_ROUNDS} of {rounds:,}" if family.quick and rounds > MAX_QUICK_ROUNDS else ""
 
 
-def _whole(rows: Sequence[AllTrainingsRow], kind: str, variant: VariantRow) -> dict[str, Any]:
-    """The ``kind`` of epsilon (proved or shown) of a whole user against the server."""
-    # The first delta with such an epsilon is taken. Without a claim the proved epsilon is infinite.
+def _get_epsilon(rows: Sequence[AllTrainingsRow], kind: str, variant: VariantRow) -> dict[str, Any]:
+    """Epsilon of a whole user over the training against the server, and its basis.
+
+    kind: "proved" (upper bound) or "shown" (lower bound).
+    """
+    # The bound at the first delta. If all claimed epsilons are infinite, so is the proved epsilon.
     bounds = [row for row in rows if row.kind == kind]
     for row in bounds:
-        if _is_whole(row.view.partition(SCOPE_DELTA_SEPARATOR)[0].split(" / ")):
+        if _is_user_scope(row.view.partition(SCOPE_DELTA_SEPARATOR)[0].split(" / ")):
             return {kind: row.value, f"{kind}_basis": f"{row.view}: {row.basis}"}
     texts = (f"{variant.target}.{key}={json.dumps(each)}" for key, each in variant.settings.items())
     plan = Plan(settings=members.parse_settings([text.replace('"', "") for text in texts]))
@@ -189,9 +197,9 @@ def _whole(rows: Sequence[AllTrainingsRow], kind: str, variant: VariantRow) -> d
     return {kind: math.inf if kind == "proved" and nothing else math.nan, f"{kind}_basis": ""}
 
 
-def _is_whole(parts: Sequence[str]) -> bool:
-    """Whether a scope is a whole user's, not that of a game with fewer items (a fifth part)."""
-    return len(parts) == 4 and set(parts) >= WHOLE
+def _is_user_scope(parts: Sequence[str]) -> bool:
+    """Whether a scope is that of ``USER_SCOPE``; a fifth part means a game with fewer items."""
+    return len(parts) == 4 and set(parts) >= USER_SCOPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -222,11 +230,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if not wanted:
             continue
-        found = swept(
+        found = run_family(
             replace(family, quick=family.quick or given.quick),
             data=data,
             out=given.out / name,
-            noise=given.noise or (PRINTED if family.slow else STUDY[name]),
+            noise=given.noise or (PRINTED_NOISE if family.slow else STUDY[name]),
             seeds=1 if given.quick else TRAININGS,
         )
         print(*found.errors, sep="\n", file=sys.stderr)  # their settings have no interval
@@ -235,17 +243,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for row in rows:
                 print(*(f"{key}={value}" for key, value in asdict(row).items()))
         else:
-            write(rows)
-            publish(read())
+            write_rows(rows)
+            publish(read_rows())
     return 0
 
 
 def publish(rows: Sequence[Setting]) -> None:
     """Writes the drawings of all rows to docs, and the page to FRONTIER.md."""
     docs = RESULTS.parents[1] / "docs"
-    drawn = (figure(data, rows) for data in dict.fromkeys(row.data for row in rows))
+    drawn = (draw_figure(data, rows) for data in dict.fromkeys(row.data for row in rows))
     contents = {docs / f"{each.name}.svg": make_svg_file(each) for each in drawn} | {
-        RESULTS.with_name("FRONTIER.md"): page(rows)
+        RESULTS.with_name("FRONTIER.md"): format_page(rows)
     }
     store.write_all({path: text.encode() for path, text in contents.items()})
 

@@ -2,7 +2,7 @@
 
 A synthetic table has 50 interactions per user, with items whose popularity falls with their rank.
 Each audit is a separate command with one worker and all attacks of a quick audit. A ratio below 1
-means that an interaction of the larger table takes longer. docs/scale.md has 10^7 interactions,
+means that each interaction of the larger table takes longer. docs/scale.md has 10^7 interactions,
 which take minutes: ``python -m benchmarks.large_data 10000000 20000``.
 """
 
@@ -26,14 +26,14 @@ _PER_USER = 50
 
 
 def measure() -> tuple[Row, ...]:
-    return tuple(audited(name, *size) for name in TARGETS for size in SIZES)
+    return tuple(time_audit(name, *size) for name in TARGETS for size in SIZES)
 
 
-def audited(name: str, interactions: int, items: int) -> Row:
+def time_audit(name: str, interactions: int, items: int) -> Row:
     """Time and memory of a quick audit of a system on about ``interactions`` interactions."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "ratings.parquet"
-        count = write(data, interactions, items)
+        count = write_table(data, interactions, items)
         words = ["--data", str(data), "--out", str(Path(folder) / "out"), "--memory", "4"]
         command = [sys.executable, "-m", "fedrec_auditor", "run", name, "--quick", "--jobs", "1"]
         process = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL)
@@ -47,7 +47,7 @@ def audited(name: str, interactions: int, items: int) -> Row:
     return Row(job=name, way=way, seconds=seconds, work=count, unit="interactions", note=note)
 
 
-def write(path: Path, interactions: int, items: int) -> int:
+def write_table(path: Path, interactions: int, items: int) -> int:
     """Writes a synthetic table of users and items as Parquet; returns its number of rows."""
     users, shares = interactions // _PER_USER, np.cumsum(np.arange(1, items + 1) ** -0.6)
     uniform = np.random.default_rng(0).random((users, _PER_USER))
@@ -59,5 +59,5 @@ def write(path: Path, interactions: int, items: int) -> int:
 
 if __name__ == "__main__":
     for target in TARGETS:
-        row = audited(target, *map(int, sys.argv[1:]))
+        row = time_audit(target, *map(int, sys.argv[1:]))
         print(f"{target}: {row.seconds:.0f} processor s; {row.note}")

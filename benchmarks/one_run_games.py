@@ -32,7 +32,7 @@ TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
     "fedrec-gn": ({}, 3),
     "dp-privrec": ({"rounds": 100}, 1),
 }
-"""Settings, and how often they are timed."""
+"""Settings and number of timings per target."""
 
 
 def time_game(setting: GameSetup, repeats: int) -> list[Row]:
@@ -44,12 +44,12 @@ def time_game(setting: GameSetup, repeats: int) -> list[Row]:
     data = game.canaries.make_data_set(tossing.random(len(game.canaries)) < 0.5)
     scores: dict[str, Any] = {}
 
-    def played() -> None:
+    def run_game() -> None:
         scores.update(game(0, 1, np.random.SeedSequence(0)))
 
     ways: dict[str, Callable[[], Any]] = {
         "training": lambda: game.target.run(data, training, None, DEFAULT_MACHINE),
-        "training and scoring": played,
+        "training and scoring": run_game,
     }
     seconds = dict.fromkeys(ways, np.inf)
     for _ in range(repeats):
@@ -62,11 +62,11 @@ def time_game(setting: GameSetup, repeats: int) -> list[Row]:
         each.vantage: OneRunScores.build(scores[str(each.vantage)], coins).bound(delta=1e-5).epsilon
         for each in setting.deltas_by_scope
     }
-    told = ", ".join(f"{vantage} {epsilon:.2f}" for vantage, epsilon in bounds.items())
+    text = ", ".join(f"{vantage} {epsilon:.2f}" for vantage, epsilon in bounds.items())
     job = f"{game.target.name}, a {next(iter(setting.deltas_by_scope)).unit}"
     return [
         Row(job=job, way=way, seconds=seconds[way], work=1, unit="trainings", note=note)
-        for way, note in zip(ways, ("", told), strict=True)
+        for way, note in zip(ways, ("", text), strict=True)
     ]
 
 

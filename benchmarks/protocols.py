@@ -1,13 +1,14 @@
-"""How near our lower bounds of epsilon come to the limit, for LDP protocols, n = 10^5, 95%.
+"""Our lower bounds of epsilon compared with the best possible, for LDP protocols, n = 10^5, 95%.
 
-The limit is that of an auditor who knows both distributions: levels of the likelihood ratio, one
-for each input, fixed in advance, with the largest joint binomial bound at expected counts of n
-draws of each input. Ours is one call of ``JointBinomial`` at its defaults, which uses a part of
-these draws to choose its decision rule. A run may exceed the limit, because its counts are random.
+The limit is the bound of an auditor who knows both distributions. Before any draws, such an auditor
+fixes one threshold of the likelihood ratio per input, which give the largest joint binomial bound
+at the expected counts of n draws per input. Ours is one call of ``JointBinomial`` at its defaults,
+which uses some of the n draws to choose its decision rule. A run may exceed the limit, because its
+counts are random.
 The likelihood ratios follow from the protocols' definitions (Wang, Blocki, Li and Jha 2017; Bassily
-and Smith 2015; Ye and Barg 2018). Outputs are what a server would store: OLH and BLH as the list of
-items that the report supports, or as the pair of one of 64 hash functions and the reported hash; a
-subset as its sorted list, its list in random order, or its bits.
+and Smith 2015; Ye and Barg 2018). Outputs have the forms that a server would store: OLH and BLH as
+the list of items that the report supports, or as the pair of one of 64 hash functions and the
+reported hash; a subset as its sorted list, its list in random order, or its bits.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _HASHES = 64
 class Protocol:
     """A randomizer of 0 or 1, with the probabilities of its outputs under each input.
 
-    ``levels`` has two arrays (m,): outputs with equal likelihood ratios are one level.
+    levels: probabilities (m,) of m sets of outputs, under input 0 and 1. Outputs of a set have
+        equal likelihood ratios.
     """
 
     name: str
@@ -50,8 +52,8 @@ class Protocol:
     levels: tuple[Values, Values]
     delta: float = 0.0
 
-    def limit(self, n: int) -> float:
-        """The largest lower bound of epsilon from ``n`` draws if both laws are known."""
+    def compute_limit(self, n: int) -> float:
+        """The largest lower bound of epsilon from ``n`` draws if both distributions are known."""
         first, second = self.levels
         order = np.argsort(np.log(np.maximum(second, 1e-300)) - np.log(np.maximum(first, 1e-300)))
         ours = np.append(0.0, np.cumsum(first[order]))[:, None], np.cumsum(second[order][::-1])
@@ -81,7 +83,7 @@ class Protocol:
         return bound.epsilon
 
 
-def _levels(*pairs: tuple[float, float]) -> tuple[Values, Values]:
+def _make_levels(*pairs: tuple[float, float]) -> tuple[Values, Values]:
     """The given pairs of probabilities, and the other outputs as one level of ratio 1."""
     first, second = np.array(pairs).T
     return np.append(first, max(0.0, 1 - first.sum())), np.append(
@@ -89,12 +91,12 @@ def _levels(*pairs: tuple[float, float]) -> tuple[Values, Values]:
     )
 
 
-def _either(p: float, q: float) -> tuple[Values, Values]:
+def _mirror(p: float, q: float) -> tuple[Values, Values]:
     """The levels of a protocol whose two outputs have probabilities p, q, or q, p."""
-    return _levels((p, q), (q, p))
+    return _make_levels((p, q), (q, p))
 
 
-def response(k: int, epsilon: float) -> Protocol:
+def make_response(k: int, epsilon: float) -> Protocol:
     """The protocol GRR: randomized response on k values."""
     p = math.exp(epsilon) / (math.exp(epsilon) + k - 1)
 
@@ -102,11 +104,11 @@ def response(k: int, epsilon: float) -> Protocol:
         return np.where(rng.random(size) < p, x, (x + rng.integers(1, k, size)) % k)
 
     return Protocol(
-        name=f"GRR, k {k}, epsilon {epsilon:g}", call=call, levels=_either(p, (1 - p) / (k - 1))
+        name=f"GRR, k {k}, epsilon {epsilon:g}", call=call, levels=_mirror(p, (1 - p) / (k - 1))
     )
 
 
-def unary(kind: str, k: int, epsilon: float) -> Protocol:
+def make_unary(kind: str, k: int, epsilon: float) -> Protocol:
     """Unary encoding (SUE or OUE): each bit of a one-hot vector is flipped independently."""
     if kind == "SUE":
         p = 1 / (1 + math.exp(-epsilon / 2))
@@ -120,11 +122,11 @@ def unary(kind: str, k: int, epsilon: float) -> Protocol:
     return Protocol(
         name=f"{kind}, k {k}, epsilon {epsilon:g}",
         call=call,
-        levels=_either(p * (1 - q), (1 - p) * q),
+        levels=_mirror(p * (1 - q), (1 - p) * q),
     )
 
 
-def local_hashing(kind: str, k: int, epsilon: float, *, decoded: bool = True) -> Protocol:
+def make_local_hashing(kind: str, k: int, epsilon: float, *, decoded: bool = True) -> Protocol:
     """Local hashing (OLH or BLH): a random hash of the input, by randomized response.
 
     The output is the items with the reported hash or, unless ``decoded``, (function, hash).
@@ -139,26 +141,27 @@ def local_hashing(kind: str, k: int, epsilon: float, *, decoded: bool = True) ->
         size = len(hashed)
         return np.where(rng.random(size) < p, hashed, (hashed + rng.integers(1, g, size)) % g)
 
-    def support(x: int, rng: np.random.Generator, size: int) -> Any:
+    def draw_support(x: int, rng: np.random.Generator, size: int) -> Any:
         hashes = rng.integers(g, size=(size, k), dtype=np.uint8)
         return hashes == report(hashes[:, x], rng)[:, None]
 
-    def pair(x: int, rng: np.random.Generator, size: int) -> Any:
+    def draw_pair(x: int, rng: np.random.Generator, size: int) -> Any:
         seed = rng.integers(_HASHES, size=size)
         return np.stack([seed, report(tables[seed, x], rng)], axis=1)
 
     share = 1 - 1 / g if decoded else differ
     return Protocol(
         name=f"{kind}, {'support' if decoded else 'pair'}, k {k}, epsilon {epsilon:g}",
-        call=support if decoded else pair,
-        levels=_either(share * p, share * q),
+        call=draw_support if decoded else draw_pair,
+        levels=_mirror(share * p, share * q),
     )
 
 
-def subset(form: str, k: int, epsilon: float, chosen: int = 0) -> Protocol:
+def make_subset(form: str, k: int, epsilon: float, chosen: int = 0) -> Protocol:
     """Subset selection: subsets with the input are e^epsilon times as likely as others.
 
-    ``form`` is "list", "shuffled" or "bits"; ``chosen`` the size.
+    form: form of the output, "list", "shuffled" or "bits".
+    chosen: size of the subsets; by default the best for epsilon.
     """
     w = chosen or max(1, round(k / (math.exp(epsilon) + 1)))
     p = w * math.exp(epsilon) / (w * math.exp(epsilon) + k - w)
@@ -180,29 +183,29 @@ def subset(form: str, k: int, epsilon: float, chosen: int = 0) -> Protocol:
     return Protocol(
         name=f"subset of {w}, {form}, k {k}, epsilon {epsilon:g}",
         call=call,
-        levels=_either(p - joint, elsewhere - joint),
+        levels=_mirror(p - joint, elsewhere - joint),
     )
 
 
-def _cells(call: Call, name: str, cdf: Callable[[Values], Values], delta: float = 0.0) -> Protocol:
+def _bin(call: Call, name: str, cdf: Callable[[Values], Values], delta: float = 0.0) -> Protocol:
     """Additive noise with distribution function ``cdf``, in cells of a symmetric grid."""
     cuts = np.concatenate([[-np.inf], np.linspace(-8, 9, 1021), [np.inf]])
     first, second = np.diff(cdf(cuts)), np.diff(cdf(cuts - 1))
     return Protocol(name=name, call=call, levels=(first, second), delta=delta)
 
 
-def _whole(call: Call, name: str, mass: Callable[[Values], Values]) -> Protocol:
+def _make_integers(call: Call, name: str, mass: Callable[[Values], Values]) -> Protocol:
     """Additive integer noise with probability function ``mass``."""
     values = np.arange(-60.0, 61.0)
     return Protocol(name=name, call=call, levels=(mass(values), mass(values - 1)))
 
 
-def scalars() -> Iterator[Protocol]:
+def list_scalars() -> Iterator[Protocol]:
     """Yields mechanisms with one number as output, those of ``benchmarks.tightness``."""
-    yield _cells(
+    yield _bin(
         lambda x, rng, size: x + rng.laplace(size=size), "Laplace, epsilon 1", stats.laplace.cdf
     )
-    yield _cells(
+    yield _bin(
         lambda x, rng, size: x + rng.normal(size=size),
         "Gaussian, sigma 1, delta 1e-5",
         stats.norm.cdf,
@@ -216,10 +219,10 @@ def scalars() -> Iterator[Protocol]:
     )
 
 
-def others() -> Iterator[Protocol]:
+def list_others() -> Iterator[Protocol]:
     """Yields mechanisms that do not estimate frequencies."""
     ratio = math.exp(-1)
-    yield _whole(
+    yield _make_integers(
         lambda x, rng, size: x + rng.geometric(1 - ratio, size) - rng.geometric(1 - ratio, size),
         "discrete Laplace, epsilon 1",
         lambda v: (1 - ratio) / (1 + ratio) * ratio ** np.abs(v),
@@ -231,35 +234,35 @@ def others() -> Iterator[Protocol]:
     )
     inner, outer = 1 / (2 + 2 * ratio), ratio / (2 + 2 * ratio)
 
-    def staircase(x: int, rng: np.random.Generator, size: int) -> Any:
+    def draw_staircase(x: int, rng: np.random.Generator, size: int) -> Any:
         step = rng.geometric(1 - ratio, size) - 1
         far = rng.random(size) < ratio / (1 + ratio)
         return x + rng.choice([-1, 1], size) * (step + (rng.random(size) + far) / 2)
 
-    def stair_cdf(v: Values) -> Values:
+    def compute_stair_cdf(v: Values) -> Values:
         z = np.minimum(np.abs(v), 60.0)
         step = np.floor(z)
         inside = np.minimum(2 * (z - step), 1.0) * inner + np.maximum(2 * (z - step) - 1, 0) * outer
         mass = (1 - ratio**step) / 2 + (1 - ratio) * ratio**step * inside
         return np.where(v < 0, 0.5 - mass, 0.5 + mass)
 
-    yield _cells(staircase, "staircase, epsilon 1", stair_cdf)
+    yield _bin(draw_staircase, "staircase, epsilon 1", compute_stair_cdf)
     grid = np.linspace(-40, 40, 32_001)
     density = np.convolve(stats.laplace.pdf(grid), stats.norm.pdf(grid, scale=0.5), "same")
     total = np.cumsum(density) / density.sum()
-    yield _cells(
+    yield _bin(
         lambda x, rng, size: x + rng.laplace(size=size) + rng.normal(scale=0.5, size=size),
         "Laplace and Gaussian noise",
         lambda v: np.interp(v, grid, total),
     )
     direction = np.random.default_rng(3).normal(size=1000)
     direction /= np.linalg.norm(direction)
-    yield _cells(
+    yield _bin(
         lambda x, rng, size: x * direction + rng.normal(size=(size, 1000)),
         "Gaussian in a direction of 1000 entries",
         stats.norm.cdf,
     )
-    yield _cells(
+    yield _bin(
         lambda x, rng, size: (
             x * direction[:100] / np.linalg.norm(direction[:100]) + rng.normal(size=(size, 100))
         ),
@@ -268,7 +271,7 @@ def others() -> Iterator[Protocol]:
     )
     p, q = 0.9, 0.1
 
-    def shuffled(x: int, rng: np.random.Generator, size: int) -> Any:
+    def draw_shuffled(x: int, rng: np.random.Generator, size: int) -> Any:
         bits = rng.random((size, 5)) < np.where(np.arange(5) < 1 + x, p, q)
         return rng.permuted(bits, axis=1)
 
@@ -279,9 +282,9 @@ def others() -> Iterator[Protocol]:
         )
         for x in (0, 1)
     ]
-    yield Protocol(name="five bits in random order", call=shuffled, levels=(sums[0], sums[1]))
+    yield Protocol(name="five bits in random order", call=draw_shuffled, levels=(sums[0], sums[1]))
 
-    def blocks(x: int, rng: np.random.Generator, size: int) -> Any:
+    def draw_blocks(x: int, rng: np.random.Generator, size: int) -> Any:
         sign = np.where(rng.random((size, 1)) < 1 / (1 + ratio), 1.0, -1.0)
         return sign * (1 - 2 * x) * np.where(np.arange(60) % 3, 0.0, 5.0) + rng.normal(
             scale=0.5, size=(size, 60)
@@ -289,33 +292,33 @@ def others() -> Iterator[Protocol]:
 
     yield Protocol(
         name="one bit spread over 20 of 60 entries, epsilon 1",
-        call=blocks,
-        levels=_either(1 / (1 + ratio), ratio / (1 + ratio)),
+        call=draw_blocks,
+        levels=_mirror(1 / (1 + ratio), ratio / (1 + ratio)),
     )
 
 
-def protocols() -> Iterator[Protocol]:
+def list_protocols() -> Iterator[Protocol]:
     """Yields the protocols and mechanisms of all table rows."""
     for k in (2, 10, 100):
         for epsilon in (1.0, 4.0):
-            yield response(k, epsilon)
-            yield unary("SUE", k, epsilon)
-            yield unary("OUE", k, epsilon)
-            yield local_hashing("OLH", k, epsilon)
-            yield local_hashing("OLH", k, epsilon, decoded=False)
-            yield local_hashing("BLH", k, epsilon)
+            yield make_response(k, epsilon)
+            yield make_unary("SUE", k, epsilon)
+            yield make_unary("OUE", k, epsilon)
+            yield make_local_hashing("OLH", k, epsilon)
+            yield make_local_hashing("OLH", k, epsilon, decoded=False)
+            yield make_local_hashing("BLH", k, epsilon)
             for form in ("list", "bits"):
-                yield subset(form, k, epsilon)
-    yield subset("list", 10, 1.0, chosen=4)
-    yield subset("bits", 10, 1.0, chosen=4)
-    yield subset("shuffled", 10, 1.0, chosen=4)
-    yield from scalars()
-    yield from others()
+                yield make_subset(form, k, epsilon)
+    yield make_subset("list", 10, 1.0, chosen=4)
+    yield make_subset("bits", 10, 1.0, chosen=4)
+    yield make_subset("shuffled", 10, 1.0, chosen=4)
+    yield from list_scalars()
+    yield from list_others()
 
 
-def row(protocol: Protocol, n: int = SIZE, seeds: int = SEEDS) -> str:
+def format_row(protocol: Protocol, n: int = SIZE, seeds: int = SEEDS) -> str:
     """One table line: the limit, and median and worst of our bounds over ``seeds`` runs."""
-    limit, start = protocol.limit(n), time.process_time()
+    limit, start = protocol.compute_limit(n), time.process_time()
     found = [protocol.measure(n, seed) for seed in range(seeds)]
     seconds = (time.process_time() - start) / seeds
     middle, worst = statistics.median(found), min(found)
@@ -325,7 +328,7 @@ def row(protocol: Protocol, n: int = SIZE, seeds: int = SEEDS) -> str:
     )
 
 
-def report(chosen: str, n: int, seeds: int) -> str:
+def format_page(chosen: str, n: int, seeds: int) -> str:
     """Measures the protocols whose names contain ``chosen``, and returns the table in Markdown."""
     lines = [
         "# Protocols",
@@ -336,15 +339,15 @@ def report(chosen: str, n: int, seeds: int) -> str:
         "|---|---|---|---|---|---|",
     ]
     with threadpool_limits(1):
-        for each in protocols():
+        for each in list_protocols():
             if chosen in each.name:
-                lines.append(row(each, n, seeds))
+                lines.append(format_row(each, n, seeds))
                 print(lines[-1], flush=True)
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    text = report(wanted, SIZE, int(sys.argv[2]) if len(sys.argv) > 2 else SEEDS)
+    text = format_page(wanted, SIZE, int(sys.argv[2]) if len(sys.argv) > 2 else SEEDS)
     if not wanted:
         RESULTS.write_text(text, encoding="utf-8")

@@ -1,7 +1,8 @@
-"""How well interactions are recovered from messages: ``python -m benchmarks.readers [TARGET ...]``.
+"""Quality of interactions recovered from messages: ``python -m benchmarks.readers [TARGET ...]``.
 
-For every system whose users send messages, two rounds on MovieLens 100K: the interaction sets of up
-to 300 senders, compared with guessing popular items for everybody, and the time of one core.
+Every system whose users send messages runs for two rounds on MovieLens 100K. The recovered
+interaction sets of up to 300 senders are compared with guessing the same popular items for
+everybody. Times are those of one core.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 ROUNDS, USERS = 2, 300
 
 
-def row(name: str, data: Interactions) -> str:
+def format_row(name: str, data: Interactions) -> str:
     """The table line of one system; empty if no message is linked to a user."""
     target = FAMILIES["targets"].load_class(name)().limit_rounds(ROUNDS)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
@@ -59,7 +60,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     with limit_to_one_thread():
         for name in sys.argv[1:] or FAMILIES["targets"].list_names():
-            line = row(name, data)
+            line = format_row(name, data)
             if line:
                 print(line, flush=True)
 

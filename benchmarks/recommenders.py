@@ -1,17 +1,22 @@
 """Utility of our learners compared with others' implementations, popularity and two means.
 
-MovieLens 100K; every implementation is trained on the same part of it and measured by the same code
-(``auditor.utility``), without protection, means over two seeds. *As printed* are the settings of a
-paper, *learns* those with ``learns``, if there are any. Ranking: NDCG@10 of each user's latest item
-among 99 others that the user has not met; for ``fcf-meta`` NDCG@20 of held-out users among all
-items. Ratings: RMSE on a tenth of them. implicit's ALS and BPR and Surprise's SVD, with biases and
-without, choose among the settings of ``_GRID`` on a split of the training part. The settings of
-*learns* were chosen on the split of seed 0, which favours them. Parties of ``hfl-local-sgd`` and
-``local-only`` train alone, ``dp-sgld`` adds Langevin's noise, users of ``lfl-sgdmf`` are fitted
-once, so others' implementations differ from them. A device of ``fmf-lfl`` steps on its user
-embedding 1/n as far as on items, and more or longer steps raise its error. ``fedgnn`` weights
-clients equally, however many items they rated, but the error counts ratings; here it has one pseudo
-item, and with its thousand an error of .985 (one seed). Optional: pip install '.[peers]'.
+All implementations are trained without protection on the same training data of MovieLens 100K, and
+measured by the same code (``auditor.utility``). Figures are means over two seeds.
+
+- *As printed* are the settings of a paper, *learns* the tuned settings (``learns``), if there are
+  any. They were tuned on the split of seed 0, which favours them.
+- Ranking: NDCG@10 of each user's latest item among 99 items without interaction. For ``fcf-meta``,
+  NDCG@20 of held-out users among all items.
+- Ratings: RMSE on a held-out tenth.
+- Others' implementations are implicit's ALS and BPR, and Surprise's SVD with and without biases.
+  They choose among the settings of ``_GRID`` on a split of the training data. They are optional:
+  pip install '.[peers]'.
+- Some systems learn otherwise than these: parties of ``hfl-local-sgd`` and ``local-only`` train
+  alone, ``dp-sgld`` adds Langevin's noise, users of ``lfl-sgdmf`` are fitted once.
+- Each of the n devices of ``fmf-lfl`` changes its user embedding by steps that are 1/n of those on
+  items. More or longer steps raise the error.
+- ``fedgnn`` weights clients equally, but the error weights ratings equally. It has one pseudo item
+  here. With its printed thousand, the error is .985 (one seed).
 """
 
 from __future__ import annotations
@@ -45,8 +50,8 @@ METRICS = {
     NEW_USERS: ("NDCG@20", "held-out users"),
     RATINGS: ("MSE", "held-out ratings"),
 }
-# Settings without protection, by target: of those that protect in any case, next to none.
-_LOUD: Mapping[str, Any] = {"noise_multiplier": 0.0}
+# Settings without protection, by target; with negligible protection if it is always on.
+_NOISELESS: Mapping[str, Any] = {"noise_multiplier": 0.0}
 LEARNERS: Mapping[UtilityTest, Mapping[str, Mapping[str, Any]]] = {
     RANKING: {
         "fedmf": {},
@@ -65,13 +70,13 @@ LEARNERS: Mapping[UtilityTest, Mapping[str, Mapping[str, Any]]] = {
         "fmf-vfl": {},
         "fmf-hfl": {},
         "fmf-lfl": {},
-        "vfl-sgdmf": _LOUD,
-        "hfl-sgdmf": _LOUD,
-        "hfl-synsgd": _LOUD,
-        "lfl-sgdmf": _LOUD,
+        "vfl-sgdmf": _NOISELESS,
+        "hfl-sgdmf": _NOISELESS,
+        "hfl-synsgd": _NOISELESS,
+        "lfl-sgdmf": _NOISELESS,
         "hfl-local-sgd": {},
-        "local-only": _LOUD,
-        "dp-sgd-mf": _LOUD,
+        "local-only": _NOISELESS,
+        "dp-sgd-mf": _NOISELESS,
         "dp-sgld": {"epsilon": 1e6},
         "fedgnn": {"noise": 1e-6, "clip": 1e6, "pseudo": 1},
         "fedpergnn": {"epsilon": 1e6},
@@ -83,11 +88,11 @@ _GRID: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "SVD": {"n_factors": (10, 20), "n_epochs": (30, 90), "reg_all": (0.05, 0.1)},
 }
 Scores = Callable[[Interactions, NDArray[np.int64]], NDArray[Any]]
-Made = Callable[[Interactions, int], Scores]
+Trainer = Callable[[Interactions, int], Scores]
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoringTarget:
     """A function that scores items, with the interface of a system whose utility is measured."""
 
     scores: Scores
@@ -103,14 +108,14 @@ class Scored:
         return self.scores(interactions, users)
 
 
-def measured(
+def measure_metric(
     scores: Scores, held: HeldOutData, evaluation: UtilityTest, seed: int
 ) -> tuple[float, ...]:
-    """The metric of ``scores`` on held-out data, and that of its baseline.
+    """The metric of ``scores`` on held-out data, and the metric of the baseline.
 
     The baseline is popularity, or user and item means.
     """
-    target: Any = Scored(scores, evaluation)
+    target: Any = ScoringTarget(scores, evaluation)
     rng = np.random.default_rng(seed)
     rows = held.evaluate(target, Model(), confidence=0.95, rng=rng)
     (row,) = (row for row in rows if (row.metric, row.protocol) == METRICS[evaluation])
@@ -119,56 +124,56 @@ def measured(
     return tuple(np.sqrt(found)) if evaluation is RATINGS else found
 
 
-def system(name: str, settings: Mapping[str, Any]) -> Made:
-    """Returns the function that trains our system ``name``, and returns its scores."""
+def prepare_system(name: str, settings: Mapping[str, Any]) -> Trainer:
+    """Returns a function that trains our system ``name`` and returns its scoring function."""
     plan = Plan(settings={name: dict(settings)})
 
-    def made(train: Interactions, seed: int) -> Scores:
+    def fit(train: Interactions, seed: int) -> Scores:
         target = make_target(name, plan)
         model = target.run(train, np.random.default_rng(seed), n_kept_rounds=1).model
         return lambda interactions, users: target.score(model, interactions, users)
 
-    return made
+    return fit
 
 
-def implicit_model(kind: str) -> Callable[..., Made]:
-    """Returns a function of settings for ALS or BPR of the package implicit.
+def prepare_implicit(kind: str) -> Callable[..., Trainer]:
+    """Returns a function from settings to a trainer, for ALS or BPR of the package implicit.
 
-    Its result trains the model; new users are folded in.
+    User factors of held-out users are computed from their interactions.
     """
     from implicit.cpu.als import AlternatingLeastSquares
     from implicit.cpu.bpr import BayesianPersonalizedRanking
 
-    def with_settings(**settings: Any) -> Made:
-        def made(train: Interactions, seed: int) -> Scores:
+    def configure(**settings: Any) -> Trainer:
+        def fit(train: Interactions, seed: int) -> Scores:
             known = sparse.csr_matrix(train.ratings > 0, dtype=np.float32)
             chosen = AlternatingLeastSquares if kind == "ALS" else BayesianPersonalizedRanking
             model = chosen(random_state=seed, num_threads=1, **settings)
             model.fit(known, show_progress=False)
 
-            def scores(interactions: Interactions, users: NDArray[np.int64]) -> NDArray[Any]:
+            def score(interactions: Interactions, users: NDArray[np.int64]) -> NDArray[Any]:
                 if interactions is train:
                     return np.asarray(model.user_factors[users] @ model.item_factors.T)
                 mine = sparse.csr_matrix(interactions.ratings[users] > 0, dtype=np.float32)
                 folded = model.recalculate_user(np.arange(len(users)), mine)
                 return np.asarray(folded @ model.item_factors.T)
 
-            return scores
+            return score
 
-        return made
+        return fit
 
-    return with_settings
+    return configure
 
 
-def surprise_model(biased: bool) -> Callable[..., Made]:
-    """Returns a function of settings for SVD of the package Surprise.
+def prepare_surprise(biased: bool) -> Callable[..., Trainer]:
+    """Returns a function from settings to a trainer, for SVD of the package Surprise.
 
-    Its result trains the model. Scores are clipped to 1..5; unrated items have the mean.
+    Scores are clipped to 1..5; items without ratings have the mean rating.
     """
     from surprise import SVD, Trainset
 
-    def with_settings(**settings: Any) -> Made:
-        def made(train: Interactions, seed: int) -> Scores:
+    def configure(**settings: Any) -> Trainer:
+        def fit(train: Interactions, seed: int) -> Scores:
             table = train.ratings
             places = {number: number for number in range(max(table.shape))}
             by_user, by_item = defaultdict(list), defaultdict(list)
@@ -182,28 +187,25 @@ def surprise_model(biased: bool) -> Callable[..., Made]:
             model = SVD(biased=biased, random_state=seed, **settings).fit(full)
             rated = np.bincount(table.indices, minlength=train.n_items) > 0
 
-            def scores(interactions: Interactions, users: NDArray[np.int64]) -> NDArray[Any]:
+            def score(interactions: Interactions, users: NDArray[np.int64]) -> NDArray[Any]:
                 found = model.pu[users] @ model.qi.T
                 if biased:
                     found += full.global_mean + model.bu[users, None] + model.bi
                 return np.where(rated, np.clip(found, 1, 5), full.global_mean)
 
-            return scores
+            return score
 
-        return made
+        return fit
 
-    return with_settings
+    return configure
 
 
-def searched(
-    kind: Callable[..., Made], grid: Mapping[str, tuple[Any, ...]], evaluation: UtilityTest
-) -> Made:
-    """Returns a function that trains with the best settings of ``grid``.
+def search_grid(
+    kind: Callable[..., Trainer], grid: Mapping[str, tuple[Any, ...]], evaluation: UtilityTest
+) -> Trainer:
+    """Returns a trainer with the best settings of ``grid``, chosen on a split of its data."""
 
-    They are chosen on a split of the training part.
-    """
-
-    def made(train: Interactions, seed: int) -> Scores:
+    def fit(train: Interactions, seed: int) -> Scores:
         inner = hold_out(evaluation, train, np.random.default_rng(seed))
         every = itertools.product(*grid.values())
         choices = [kind(**dict(zip(grid, each, strict=True))) for each in every]
@@ -211,48 +213,48 @@ def searched(
         return min(
             choices,
             key=lambda each: (
-                sign * measured(each(inner.training_data, seed), inner, evaluation, seed)[0]
+                sign * measure_metric(each(inner.training_data, seed), inner, evaluation, seed)[0]
             ),
         )(train, seed)
 
-    return made
+    return fit
 
 
-def ways(evaluation: UtilityTest) -> Iterator[tuple[str, str, Made]]:
-    """Yields (name, "as printed" or "learns" or "", training function) for one protocol.
+def list_trainers(evaluation: UtilityTest) -> Iterator[tuple[str, str, Trainer]]:
+    """Yields name, settings and trainer of all recommenders for one protocol.
 
-    Ours come first, then those of other packages.
+    Settings are "as printed" or "learns" for our systems, and "" for other packages.
     """
     for name, settings in LEARNERS[evaluation].items():
-        yield name, "as printed", system(name, settings)
+        yield name, "as printed", prepare_system(name, settings)
         if make_target(name, Plan(settings={name: dict(settings)})).tuned_values:
-            yield name, "learns", system(name, {**settings, "learns": True})
+            yield name, "learns", prepare_system(name, {**settings, "learns": True})
     if evaluation is RATINGS:
         for words, biased in (("Surprise, SVD without biases", False), ("Surprise, SVD", True)):
-            yield words, "", searched(surprise_model(biased), _GRID["SVD"], evaluation)
+            yield words, "", search_grid(prepare_surprise(biased), _GRID["SVD"], evaluation)
         return
-    yield "implicit, ALS", "", searched(implicit_model("ALS"), _GRID["ALS"], evaluation)
+    yield "implicit, ALS", "", search_grid(prepare_implicit("ALS"), _GRID["ALS"], evaluation)
     if evaluation is RANKING:
-        yield "implicit, BPR", "", searched(implicit_model("BPR"), _GRID["BPR"], evaluation)
+        yield "implicit, BPR", "", search_grid(prepare_implicit("BPR"), _GRID["BPR"], evaluation)
 
 
-def section(title: str, evaluation: UtilityTest, data: Interactions) -> Iterator[str]:
+def format_section(title: str, evaluation: UtilityTest, data: Interactions) -> Iterator[str]:
     """Yields Markdown lines with one row per learner for one protocol."""
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     seconds: dict[str, list[float]] = defaultdict(list)
     base: list[float] = []
     for seed in range(SEEDS):
         held = hold_out(evaluation, data, np.random.default_rng(seed))
-        for name, way, made in ways(evaluation):
+        for name, way, made in list_trainers(evaluation):
             start = time.perf_counter()
             scores = made(held.training_data, seed)
             seconds[f"{name}/{way}"].append(time.perf_counter() - start)
-            value, baseline = measured(scores, held, evaluation, seed)
+            value, baseline = measure_metric(scores, held, evaluation, seed)
             values[name][way].append(value)
             print(f"{name} {way} {value:.3f} {seconds[f'{name}/{way}'][-1]:.1f} s", flush=True)
         base.append(baseline)
     yield f"## {title}\n"
-    yield "| learner | as printed | learns, or others' | a training |"
+    yield "| learner | as printed | learns, or others' | time per training |"
     yield "|---|---|---|---|"
     for name, by_way in values.items():
         took = f"{np.median(seconds[f'{name}/learns']):.1f} s" if "learns" in by_way else ""
@@ -266,17 +268,17 @@ def section(title: str, evaluation: UtilityTest, data: Interactions) -> Iterator
     yield f"| {blind} | | {np.mean(base):.3f} | |\n"
 
 
-def report() -> str:
+def format_page() -> str:
     """Trains all recommenders, and returns the page with their utility in Markdown."""
     data = load_data("ml-100k")
     parts = [
-        section("Ranking: NDCG@10", RANKING, data),
-        section("Ranking for new users: NDCG@20", NEW_USERS, data),
-        section("Ratings: RMSE", RATINGS, data),
+        format_section("Ranking: NDCG@10", RANKING, data),
+        format_section("Ranking for new users: NDCG@20", NEW_USERS, data),
+        format_section("Ratings: RMSE", RATINGS, data),
     ]
     lines = itertools.chain.from_iterable(parts)
     return f"# Recommenders\n\n{(__doc__ or '').strip()}\n\n" + "\n".join(lines)
 
 
 if __name__ == "__main__":
-    RESULTS.write_text(report(), encoding="utf-8")
+    RESULTS.write_text(format_page(), encoding="utf-8")

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.found_in_the_wild import findings
+from benchmarks.found_in_the_wild import list_findings
 from benchmarks.wild.package import Package
-from benchmarks.wild.rows import stored
+from benchmarks.wild.rows import read_rows
 from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
 from fedrec_auditor.auditor.judging.catalogue import (
@@ -31,12 +31,12 @@ from fedrec_auditor.reports.writers.html import fill_template
 from fedrec_auditor.targets.systems.base import Population
 
 FILE = Path(__file__).parents[1] / "build" / "register.html"
-UNCLAIMED = Path(__file__).with_name("unclaimed.toml")
+UNCLAIMED_FILE = Path(__file__).with_name("unclaimed.toml")
 FILTERS = ("verdict", "basis", "kind", "mechanism", "unit", "vantage")
-"""By what the page is filtered."""
-NONE = "none"
-"""The unit and vantage of a statement that is about no epsilon; the noise that nothing bounds."""
-EVENTS = {
+"""Columns by which the page can be filtered."""
+NO_VALUE = "none"
+"""Filter value of a row without a unit, a vantage or a known kind of noise."""
+NOISE_KINDS = {
     "GaussianDpEvent": "Gaussian",
     "PureDpEvent": "Laplace",
     "LaplaceDpEvent": "Laplace",
@@ -44,16 +44,21 @@ EVENTS = {
     "BitFlipDpEvent": "randomized response",
     "ShuffledDpEvent": "randomized response",
 }
-"""Kinds of noise of the systems here, by what accountants charge of them."""
+"""Kind of noise by the name of its privacy event's class."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """A claim with its judgement, as one row of the register.
 
-    ``key`` is its permanent link, ``kind`` its origin, ``holds`` the true value. ``basis`` says who
-    states it; a value that the audit derived is called derived and is not a claim of anybody.
-    ``why`` is the reason, and ``command`` computes the judgement again.
+    key: anchor of the row's permanent link.
+    kind: kind of source: "paper", "released code", "package" or "accountant".
+    statement: the claim in words.
+    claimed: the claimed epsilon.
+    holds: the proved or exact value; for code without a claim, the messages that it sends.
+    why: reason for the verdict.
+    command: command that computes the judgement again.
+    basis: origin of the claimed value; nobody claims a value that the audit derived.
     """
 
     key: str
@@ -72,33 +77,33 @@ class Entry:
     basis: str = Basis.PRINTED.value
 
 
-def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
-    """Yields entries of the catalogue of papers' claims."""
+def list_paper_entries(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
+    """Yields one entry per row of the catalogue of papers' claims."""
     for row in judged:
         yield Entry(
             key=f"claim-{row.number}",
             kind="released code" if row.paper.code else "paper",
-            mechanism=_mechanism(row),
+            mechanism=_name_noise(row),
             source=row.paper.title,
             name=f"{row.target}, {row.number}",
             statement=row.statement,
             claimed=describe_claim(row),
             holds=row.provable,
             verdict=(row.verdict or row.arithmetic).label,
-            unit=NONE if row.scope is None else str(row.scope.unit),
-            vantage=NONE if row.scope is None else str(row.scope.vantage),
+            unit=NO_VALUE if row.scope is None else str(row.scope.unit),
+            vantage=NO_VALUE if row.scope is None else str(row.scope.vantage),
             why=f"{row.reason} Source: {row.source}.",
             command=format_command(row),
             basis=row.basis.value,
         )
 
 
-def of_code() -> Iterator[Entry]:
-    """Yields entries of packages and repositories, each on one report as the server sees it."""
-    rows = stored()
-    for place, finding in findings().items():
+def list_code_entries() -> Iterator[Entry]:
+    """Yields one entry per mechanism of a package or repository, for one report to the server."""
+    rows = read_rows()
+    for place, finding in list_findings().items():
         row = rows[place]
-        released = "commit" in Package.of(finding.module).toml
+        released = "commit" in Package.from_module(finding.module).toml
         kind = "package" if finding.account is None else "accountant"
         yield Entry(
             key=place.replace(":", "-"),
@@ -117,51 +122,51 @@ def of_code() -> Iterator[Entry]:
         )
 
 
-def unclaimed() -> dict[str, dict[str, str]]:
-    """Facts on released code that claims no epsilon, by its name."""
-    read: dict[str, dict[str, str]] = tomllib.loads(UNCLAIMED.read_text(encoding="utf-8"))
+def read_unclaimed() -> dict[str, dict[str, str]]:
+    """The rows of unclaimed.toml, on released code that claims no epsilon, by name."""
+    read: dict[str, dict[str, str]] = tomllib.loads(UNCLAIMED_FILE.read_text(encoding="utf-8"))
     return {
         name: {key: " ".join(text.split()) for key, text in row.items()}
         for name, row in read.items()
     }
 
 
-def of_unclaimed() -> Iterator[Entry]:
+def list_unclaimed_entries() -> Iterator[Entry]:
     """Yields entries of released code that claims no epsilon, with the messages that it sends."""
-    for name, row in unclaimed().items():
+    for name, row in read_unclaimed().items():
         yield Entry(
             key=f"released-{name}",
             kind="released code",
-            mechanism=NONE,
+            mechanism=NO_VALUE,
             source=row["repository"],
             name=name,
             statement=row["claim"],
             claimed="no epsilon",
             holds=f"Sent: {row['sends']}. It shows {row['shows']}.",
             verdict=Verdict.NO_CLAIM.label,
-            unit=NONE,
+            unit=NO_VALUE,
             vantage="server",
             why=f"Read at this commit, not run. To repair it: {row['repair']}.",
             command="",
         )
 
 
-def everything(judged: Iterable[CatalogueRow]) -> list[Entry]:
-    """All entries, those of the catalogue as they were ``judged``."""
-    return [*of_papers(judged), *of_code(), *of_unclaimed()]
+def collect(judged: Iterable[CatalogueRow]) -> list[Entry]:
+    """All entries of the register; ``judged`` are the rows of the papers' catalogue."""
+    return [*list_paper_entries(judged), *list_code_entries(), *list_unclaimed_entries()]
 
 
-def _mechanism(row: CatalogueRow) -> str:
+def _name_noise(row: CatalogueRow) -> str:
     """The kind of noise of a claim's system, such as "randomized response"."""
     target = make_claimed_system(row)
     population = Population(n_users=row.n_users, n_items=row.n_items)
     scopes = [claim.scope for claim in target.get_claims(population)]
     scopes += [] if row.scope is None else [row.scope]
     charged = " ".join(repr(target.get_event(scope, population)) for scope in scopes)
-    return next((kind for event, kind in EVENTS.items() if event in charged), NONE)
+    return next((kind for event, kind in NOISE_KINDS.items() if event in charged), NO_VALUE)
 
 
-def page(claims: Sequence[Entry]) -> str:
+def format_page(claims: Sequence[Entry]) -> str:
     """The register as one self-contained HTML page."""
     filters = {
         name: sorted({getattr(claim, name) for claim in claims}, key=str.lower) for name in FILTERS
@@ -178,7 +183,7 @@ def main() -> int:
     parser.add_argument("file", nargs="?", type=Path, default=FILE, help="The page to write.")
     file = parser.parse_args().file
     file.parent.mkdir(parents=True, exist_ok=True)
-    store.write_atomically(file, page(everything(judge_entries(list_entries()))).encode())
+    store.write_atomically(file, format_page(collect(judge_entries(list_entries()))).encode())
     print(file)
     return 0
 

@@ -1,11 +1,11 @@
-"""How near our lower bound of epsilon comes to the best that samples allow, at 95%.
+"""Our lower bounds of epsilon compared with the best that samples allow, at 95%.
 
-The limit, L_CP, is that of an auditor who knows both distributions: the event of Neyman and Pearson
-with the largest bound, at expected counts, by two Clopper-Pearson limits at half the error each.
-Ours is one call of ``JointBinomial`` on a callable, at its defaults, without knowledge of the
-distribution or the event; a part of the n draws chooses the event. Ours may exceed L_CP, because
-its one limit is on guesses of both inputs. A bound above the truth is marked with "!": at 95%, one
-in twenty may be.
+The limit, L_CP, is the bound of an auditor who knows both distributions: the event of Neyman and
+Pearson with the largest bound, at expected counts, by two Clopper-Pearson limits at half the error
+each. Ours is one call of ``JointBinomial`` on a callable, at its defaults, without knowledge of the
+distribution or the event; some of the n draws choose the event. Ours may exceed L_CP, because it
+needs one limit only, on guesses of both inputs. A bound above the truth is marked with "!". At 95%,
+one bound in twenty may be above the truth.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from benchmarks._side_by_side import side_by_side
+from benchmarks._side_by_side import compare_packages
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper_pearson_upper
@@ -38,8 +38,8 @@ CONFIDENCE = 0.95
 class Case:
     """A randomizer of 0 or 1, its true epsilon at ``delta``, and its events of largest ratio.
 
-    ``events()`` returns the probabilities (m,) of m events under the input that makes them
-    likelier, and under the other input.
+    events: function without arguments that returns two arrays (m,), the probabilities of m events
+        under the input that makes them likelier, and under the other input.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Case:
     events: Callable[[], tuple[Values, Values]]
     delta: float = 0.0
 
-    def limit(self, n: int) -> float:
+    def compute_limit(self, n: int) -> float:
         """The largest lower bound if both distributions are known (L_CP), at n draws each."""
         p, q = self.events()
         error = (1 - CONFIDENCE) / 2
@@ -68,7 +68,7 @@ class Case:
         return bound.epsilon
 
 
-def _response(epsilon: float) -> Case:
+def _make_response(epsilon: float) -> Case:
     keep = 1 / (1 + math.exp(-epsilon))
 
     def call(x: int, rng: np.random.Generator, size: int) -> Values:
@@ -82,12 +82,13 @@ def _response(epsilon: float) -> Case:
     )
 
 
-def _above(law: stats.rv_continuous) -> Callable[[], tuple[Values, Values]]:
+def _make_events(law: stats.rv_continuous) -> Callable[[], tuple[Values, Values]]:
+    """Events that the output exceeds a threshold, for noise on the input."""
     cuts = np.linspace(-1, 8, 1801)
     return lambda: (law.sf(cuts, loc=1), law.sf(cuts))
 
 
-def _gaussian_truth(delta: float) -> float:
+def _find_gaussian_truth(delta: float) -> float:
     """Epsilon of unit Gaussian noise, by Theorem 8 of Balle and Wang 2018."""
 
     def holds(epsilon: float) -> bool:
@@ -98,19 +99,19 @@ def _gaussian_truth(delta: float) -> float:
 
 
 CASES = (
-    _response(1.0),
-    _response(4.0),
+    _make_response(1.0),
+    _make_response(4.0),
     Case(
         name="Laplace, epsilon 1",
         call=lambda x, rng, size: x + rng.laplace(size=size),
         truth=1.0,
-        events=_above(stats.laplace),
+        events=_make_events(stats.laplace),
     ),
     Case(
         name="Gaussian, sigma 1, delta 1e-5",
         call=lambda x, rng, size: x + rng.normal(size=size),
-        truth=_gaussian_truth(1e-5),
-        events=_above(stats.norm),
+        truth=_find_gaussian_truth(1e-5),
+        events=_make_events(stats.norm),
         delta=1e-5,
     ),
     Case(
@@ -129,9 +130,9 @@ NO_LEAK = Case(
 )
 
 
-def row(case: Case, n: int) -> str:
+def format_row(case: Case, n: int) -> str:
     """One table line: truth, limit, and quantiles of our bounds over seeds."""
-    limit, start = case.limit(n), time.perf_counter()
+    limit, start = case.compute_limit(n), time.perf_counter()
     found = np.array([case.measure(n, seed) for seed in range(SEEDS)])
     seconds = (time.perf_counter() - start) / SEEDS
     low, median, high = np.quantile(found, [0.05, 0.5, 0.95])
@@ -143,24 +144,24 @@ def row(case: Case, n: int) -> str:
     )
 
 
-def report() -> str:
+def format_page() -> str:
     """Measures all mechanisms, and returns the table of our bounds and limits in Markdown."""
     lines = [
         "# Tightness",
         "",
         (__doc__ or "").strip(),
         "",
-        "| mechanism | n a world | truth | L_CP | ours, median | 5% to 95% | ours / L_CP "
+        "| mechanism | n per world | truth | L_CP | ours, median | 5% to 95% | ours / L_CP "
         "| above the truth | time |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     with threadpool_limits(1):
-        lines += [row(case, n) for n in SIZES for case in CASES]
-        lines += ["", *side_by_side((*CASES, NO_LEAK))]
+        lines += [format_row(case, n) for n in SIZES for case in CASES]
+        lines += ["", *compare_packages((*CASES, NO_LEAK))]
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    text = report()
+    text = format_page()
     print(text)
     RESULTS.write_text(text, encoding="utf-8")

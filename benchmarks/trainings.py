@@ -1,14 +1,17 @@
 """Time of whole trainings by `run`, compared with code that one would write by hand.
 
-Interactions are synthetic with the counts and the skew of MovieLens 100K (943 users, 1,682 items);
-one thread; every system has its printed settings, and every method keeps each client's upload of
-all rounds. The loop over clients (ratio 1) keeps them as arrays. "numpy, all clients at once" is
-what a careful user writes: uploads as factors, reports or bits, no loop over clients. For FCF both
-give our item table, up to rounding; FMF-LDP and DPLCF draw new noise, and the size of one step is
-compared. FedRec: the loop in torch has one `nn.Module` per client, explicit batches and its Adam;
-the loop in numpy has explicit backpropagation and Adam on the rows of the client's positives. Both
-run on every 40th client by activity and are extrapolated by the number of minibatches; they use the
-same draws as ours, and the item table of a client is compared.
+Interactions are synthetic, with the counts and the skew of MovieLens 100K (943 users, 1,682 items).
+Everything runs in one thread, with printed settings, and keeps each client's uploads.
+
+- The loop over clients (ratio 1) keeps uploads as arrays; for FCF, only those of one round.
+- "numpy, all clients at once" is what a careful user writes: uploads as factors, reports or bits,
+  without a loop over clients.
+- FCF: both give our item table, up to rounding.
+- FMF-LDP and DPLCF draw new noise. The norm of FMF-LDP's item table is compared.
+- FedRec: the loop in torch has one `nn.Module` per client, explicit batches and torch's Adam. The
+  loop in numpy has explicit backpropagation and Adam on the rows of the client's examples. Both run
+  on every 40th client by activity, and are extrapolated by the number of minibatches. They use the
+  same draws as our system, and a client's item table is compared.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from benchmarks import Row, best_of
-from benchmarks._fcf import interactions
+from benchmarks import Row, time_best
+from benchmarks._fcf import make_interactions
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalSettings
@@ -36,7 +39,7 @@ from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
 from fedrec_auditor.targets.streams import Streams
 
-LOOP, AT_ONCE, OURS = "loop over clients", "numpy, all clients at once", "target.run"
+LOOP, BATCH, RUN = "loop over clients", "numpy, all clients at once", "target.run"
 FEATURES = 44
 Floats = NDArray[np.floating[Any]]
 
@@ -44,20 +47,21 @@ Floats = NDArray[np.floating[Any]]
 def measure() -> tuple[Row, ...]:
     """Times of the trainings of FCF, FMF-LDP, DPLCF and FedRec."""
     torch.set_num_threads(1)
-    ratings = interactions(943, 1682, 100_000)
+    data = make_interactions(943, 1682, 100_000)
     with threadpool_limits(1):
-        return (*_fcf(ratings), *_fmf_ldp(ratings), *_dplcf(ratings), *_fedrec(ratings))
+        return (*_time_fcf(data), *_time_fmf_ldp(data), *_time_dplcf(data), *_time_fedrec(data))
 
 
-def _rows(job: str, ways: dict[str, Callable[[], Any]], users: int, repeats: int) -> list[Row]:
-    seconds = best_of(ways, repeats)
+def _time(job: str, ways: dict[str, Callable[[], Any]], users: int, repeats: int) -> list[Row]:
+    """Rows of times for ``users`` user rounds of a job."""
+    seconds = time_best(ways, repeats)
     return [
         Row(job=job, way=way, seconds=s, work=users, unit="user rounds")
         for way, s in seconds.items()
     ]
 
 
-def first_table(system: Fcf | FmfLdp, n_items: int) -> Floats:
+def draw_first_table(system: Fcf | FmfLdp, n_items: int) -> Floats:
     """The first item table (items, factors) of a training with seed 0."""
     rng = np.random.default_rng(0)
     return rng.normal(scale=system.init_scale, size=(n_items, system.factors))
@@ -70,7 +74,7 @@ def ascend(system: Fcf | FmfLdp, items: Floats, gradient: Floats) -> Floats:
     return items
 
 
-def vectors(system: Fcf | FmfLdp, ratings: sparse.csr_array, items: Floats) -> Floats:
+def solve_users(system: Fcf | FmfLdp, ratings: sparse.csr_array, items: Floats) -> Floats:
     """User vectors of all clients, (n, F), by least squares in one call."""
     factors = items.shape[1]
     products = (items[:, :, None] * items[:, None, :]).reshape(len(items), -1)
@@ -80,18 +84,18 @@ def vectors(system: Fcf | FmfLdp, ratings: sparse.csr_array, items: Floats) -> F
     return np.linalg.solve(shared + system.alpha * grams, sums[:, :, None])[:, :, 0]
 
 
-def _fcf(ratings: sparse.csr_array) -> list[Row]:
+def _time_fcf(ratings: sparse.csr_array) -> list[Row]:
     rows: list[Row] = []
     data = Interactions.create(ratings)
     for factors in (5, 64):
         system = Fcf(factors=factors, rounds=10)
 
-        def by_loop(system: Fcf = system) -> Floats:
-            items, messages = first_table(system, ratings.shape[1]), []
+        def run_loop(system: Fcf = system) -> Floats:
+            items, messages = draw_first_table(system, ratings.shape[1]), []
             for _ in range(system.rounds):
                 shared = items.T @ items + system.regularization * np.eye(items.shape[1])
                 total = np.zeros_like(items)
-                messages = []  # of a round: all ten would not fit into memory at 64 factors
+                messages = []  # of one round; ten would not fit into memory at 64 factors
                 for user in range(ratings.shape[0]):
                     own = ratings.indices[ratings.indptr[user] : ratings.indptr[user + 1]]
                     mine = items[own]
@@ -105,11 +109,11 @@ def _fcf(ratings: sparse.csr_array) -> list[Row]:
                 items = ascend(system, items, 2.0 * total)
             return items
 
-        def at_once(system: Fcf = system) -> Floats:
-            items, messages = first_table(system, ratings.shape[1]), []
+        def run_batch(system: Fcf = system) -> Floats:
+            items, messages = draw_first_table(system, ratings.shape[1]), []
             users = np.repeat(np.arange(ratings.shape[0]), np.diff(ratings.indptr))
             for _ in range(system.rounds):
-                x = vectors(system, ratings, items)
+                x = solve_users(system, ratings, items)
                 predicted = np.einsum("nf,nf->n", x[users], items[ratings.indices])
                 more = (1 + system.alpha) * (1 - predicted) + predicted
                 fixes = sparse.csr_array((more, ratings.indices, ratings.indptr), ratings.shape)
@@ -121,15 +125,15 @@ def _fcf(ratings: sparse.csr_array) -> list[Row]:
             run = system.run(data, np.random.default_rng(0))
             return run.model.arrays["items"]
 
-        for way in (by_loop, at_once):
+        for way in (run_loop, run_batch):
             np.testing.assert_allclose(way(), run_own(), rtol=1e-5, atol=1e-7)
-        ways = {LOOP: by_loop, AT_ONCE: at_once, OURS: run_own}
+        ways = {LOOP: run_loop, BATCH: run_batch, RUN: run_own}
         job = f"fcf, F = {factors}, 10 rounds"
-        rows += _rows(job, ways, ratings.shape[0] * 10, 3)
+        rows += _time(job, ways, ratings.shape[0] * 10, 3)
     return rows
 
 
-def _fmf_ldp(ratings: sparse.csr_array) -> list[Row]:
+def _time_fmf_ldp(ratings: sparse.csr_array) -> list[Row]:
     system = FmfLdp(rounds=10)
     data = Interactions.create(ratings)
     (n, m), k, f = ratings.shape, system.reports, system.factors
@@ -138,9 +142,9 @@ def _fmf_ldp(ratings: sparse.csr_array) -> list[Row]:
     magnitude = size * (odds + 1) / (odds - 1)
     rated = ratings.toarray() != 0
 
-    def by_loop() -> Floats:
+    def run_loop() -> Floats:
         rng = np.random.default_rng(0)
-        items, sent = first_table(system, m), []
+        items, sent = draw_first_table(system, m), []
         for _ in range(system.rounds):
             total = np.zeros(size)
             shared = items.T @ items + system.regularization * np.eye(f)
@@ -160,11 +164,11 @@ def _fmf_ldp(ratings: sparse.csr_array) -> list[Row]:
             items = ascend(system, items, total.reshape(m, f) / (n * k))
         return items
 
-    def at_once() -> Floats:
+    def run_batch() -> Floats:
         rng = np.random.default_rng(0)
-        items, sent, rows = first_table(system, m), [], np.arange(n)[:, None]
+        items, sent, rows = draw_first_table(system, m), [], np.arange(n)[:, None]
         for _ in range(system.rounds):
-            x = vectors(system, ratings, items)
+            x = solve_users(system, ratings, items)
             index = rng.integers(size, size=(n, k))
             item, factor = np.divmod(index, f)
             there = rated[rows, item]
@@ -180,17 +184,17 @@ def _fmf_ldp(ratings: sparse.csr_array) -> list[Row]:
     def run_own() -> Floats:
         return system.run(data, np.random.default_rng(0)).model.arrays["items"]
 
-    sizes = [float(np.linalg.norm(way())) for way in (by_loop, at_once, run_own)]
+    sizes = [float(np.linalg.norm(way())) for way in (run_loop, run_batch, run_own)]
     np.testing.assert_allclose(sizes, sizes[0], rtol=0.05)
-    return _rows("fmf-ldp, 10 rounds", {LOOP: by_loop, AT_ONCE: at_once, OURS: run_own}, n * 10, 3)
+    return _time("fmf-ldp, 10 rounds", {LOOP: run_loop, BATCH: run_batch, RUN: run_own}, n * 10, 3)
 
 
-def _dplcf(ratings: sparse.csr_array) -> list[Row]:
+def _time_dplcf(ratings: sparse.csr_array) -> list[Row]:
     system, data = DplcfSp(), Interactions.create(ratings)
     n, m = ratings.shape
     keep = np.exp(system.epsilon) / (1 + np.exp(system.epsilon))
 
-    def similar(bits: NDArray[np.bool_]) -> Floats:
+    def find_neighbours(bits: NDArray[np.bool_]) -> Floats:
         """The neighbours (items, k) of each item by Jaccard similarity, from flipped bits."""
         ones = bits.astype(np.float32)
         both = (ones.T @ ones).astype(np.float64)
@@ -205,25 +209,25 @@ def _dplcf(ratings: sparse.csr_array) -> list[Row]:
         np.fill_diagonal(similarity, -1)
         return np.argpartition(-similarity, system.neighbours, axis=1)[:, : system.neighbours]
 
-    def by_loop() -> Floats:
+    def run_loop() -> Floats:
         rng, kept = np.random.default_rng(0), []
         for user in range(n):
             bits = np.zeros(m, dtype=bool)
             bits[ratings.indices[ratings.indptr[user] : ratings.indptr[user + 1]]] = True
             kept.append(bits ^ (rng.random(m) >= keep))
-        return similar(np.stack(kept))
+        return find_neighbours(np.stack(kept))
 
-    def at_once() -> Floats:
+    def run_batch() -> Floats:
         rng = np.random.default_rng(0)
-        return similar((ratings.toarray() != 0) ^ (rng.random((n, m)) >= keep))
+        return find_neighbours((ratings.toarray() != 0) ^ (rng.random((n, m)) >= keep))
 
     def run_own() -> Any:
         return system.run(data, np.random.default_rng(0)).model
 
-    return _rows("dplcf-sp", {LOOP: by_loop, AT_ONCE: at_once, OURS: run_own}, n, 3)
+    return _time("dplcf-sp", {LOOP: run_loop, BATCH: run_batch, RUN: run_own}, n, 3)
 
 
-class Module(nn.Module):
+class GcnClient(nn.Module):
     """The client with a graph convolution, as one would write it in torch."""
 
     def __init__(self, model: dict[str, NDArray[np.float32]]) -> None:
@@ -256,9 +260,9 @@ class Module(nn.Module):
         return self.last(torch.relu(self.first(both)))[:, 0]
 
 
-def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalSettings) -> Any:
+def run_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalSettings) -> Any:
     """Trains every client in torch, and returns the trained modules."""
-    received, modules = Module(model), []
+    received, modules = GcnClient(model), []
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
     loss = nn.BCEWithLogitsLoss(reduction="sum")
     for user in range(len(clients)):
@@ -281,7 +285,7 @@ def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: Loc
     return modules
 
 
-def by_numpy(
+def run_numpy(
     model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalSettings
 ) -> list[dict[str, Any]]:
     """Trains every client in numpy, and returns the trained parameters of each by name.
@@ -344,7 +348,7 @@ def by_numpy(
     return trained
 
 
-def _fedrec(ratings: sparse.csr_array) -> list[Row]:
+def _time_fedrec(ratings: sparse.csr_array) -> list[Row]:
     rng, learner = np.random.default_rng(1), GcnLearner()
     local = LocalSettings(optimizer="adam")
     clients = Clients(
@@ -358,19 +362,19 @@ def _fedrec(ratings: sparse.csr_array) -> list[Row]:
     few = sample.take_devices(np.arange(2))
     trained = learner.train(model, few, local, Machine())["item"].to_dense(np.arange(2))
     for table, module, own in zip(
-        trained, by_torch(model, few, local), by_numpy(model, few, local), strict=True
+        trained, run_torch(model, few, local), run_numpy(model, few, local), strict=True
     ):
         np.testing.assert_allclose(table, module.item.weight.detach().numpy(), atol=1e-3)
         np.testing.assert_allclose(table[own["ids"]], own["item"], atol=1e-3)
     ways: dict[str, Callable[[], Any]] = {
-        "loop over clients, torch": lambda: by_torch(model, sample, local),
-        "loop over clients, numpy": lambda: by_numpy(model, sample, local),
+        "loop over clients, torch": lambda: run_torch(model, sample, local),
+        "loop over clients, numpy": lambda: run_numpy(model, sample, local),
     }
-    whole, part = (_steps(each, local) for each in (clients, sample))
+    whole, part = (_count_steps(each, local) for each in (clients, sample))
     job = f"fedrec, a round of all {len(clients)} users"
     rows = [
         replace(each, seconds=each.seconds * whole / part, note=f"{len(sample)} clients timed")
-        for each in _rows(job, ways, len(clients), 2)
+        for each in _time(job, ways, len(clients), 2)
     ]
     for threads in (1, 2):
         compute = Machine(threads=threads)
@@ -378,10 +382,10 @@ def _fedrec(ratings: sparse.csr_array) -> list[Row]:
         run: dict[str, Callable[[], Any]] = {
             way: lambda c=compute: learner.train(model, clients, local, c)
         }
-        rows += _rows(job, run, len(clients), 2)
+        rows += _time(job, run, len(clients), 2)
     return rows
 
 
-def _steps(clients: Clients, local: LocalSettings) -> int:
+def _count_steps(clients: Clients, local: LocalSettings) -> int:
     sizes = draw_examples(clients.interactions, clients.streams, local.negatives).n_examples
     return int(np.ceil(sizes / local.batch).sum())

@@ -1,8 +1,9 @@
 """Time of clipping and Laplace noise on a round's uploads: numpy, one stream per device, and ours.
 
 25 devices send an item table of MovieLens 1M, 3,706 x 64 floats each. numpy draws all noise from
-one generator; a stream per device draws the same noise again, entry by entry, instead of storing
-it. The implementations take turns, so that the machine's load does not change the ratio.
+one generator. With one stream per device, the same noise can be drawn again, entry by entry, and
+need not be stored. The implementations take turns, so that the machine's load does not change the
+ratio.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks import Row, best_of
+from benchmarks import Row, time_best
 from fedrec_auditor.targets.noise_kernel import add_laplace
 from fedrec_auditor.targets.streams import Streams
 
@@ -24,24 +25,24 @@ def measure() -> tuple[Row, ...]:
     sent = rng.normal(size=(CLIENTS, SIZE)).astype(np.float32)
     streams, out = Streams.spawn(rng, CLIENTS), np.empty_like(sent)
 
-    def at_once() -> None:
+    def add_by_generator() -> None:
         out[:] = np.clip(sent, -CLIP, CLIP) + rng.laplace(scale=SCALE, size=sent.shape)
 
-    def in_numpy() -> None:
+    def add_by_streams() -> None:
         for client in range(CLIENTS):
             draws = streams.take(np.array([client])).draw_laplace(SIZE)[0]
             out[client] = np.clip(sent[client], -CLIP, CLIP) + SCALE * draws
 
-    def fused() -> None:
+    def add_fused() -> None:
         add_laplace(sent, streams.seeds, CLIP, SCALE, out)
 
     ways: dict[str, Callable[[], None]] = {
-        "numpy, one generator": at_once,
-        "streams, in numpy": in_numpy,
-        "ours: streams, fused": fused,
+        "numpy, one generator": add_by_generator,
+        "streams, in numpy": add_by_streams,
+        "ours: streams, fused": add_fused,
     }
-    fused()  # compiled before it is timed
-    seconds = best_of(ways)
+    add_fused()  # compiled before it is timed
+    seconds = time_best(ways)
     return tuple(
         Row(job=JOB, way=way, seconds=seconds[way], work=sent.size, unit="entries") for way in ways
     )

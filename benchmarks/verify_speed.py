@@ -14,29 +14,33 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks import Row, best_of
+from benchmarks import Row, time_best
 from fedrec_auditor.auditor.verification import Verification, verify_ldp
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 DRAWS = 10**7
-KEEP = math.e / (1 + math.e)
+P_KEEP = math.e / (1 + math.e)
 
 
-def response(x: int, rng: np.random.Generator, size: int) -> Any:
-    return np.where(rng.random(size) < KEEP, x, 1 - x)
+def randomize(x: int, rng: np.random.Generator, size: int) -> Any:
+    """``size`` randomized responses to the bit x."""
+    return np.where(rng.random(size) < P_KEEP, x, 1 - x)
 
 
 def draw() -> None:
-    worlds = Sampler.wrap(response).make_worlds([0, 1])
+    """Draws as many outputs as a verification, without further work."""
+    worlds = Sampler.wrap(randomize).make_worlds([0, 1])
     for _ in worlds.draw_blocks({0: DRAWS, 1: DRAWS}, np.random.default_rng(0).spawn(2)):
         pass
 
 
 def verify(draws: int = DRAWS) -> Verification:
-    return verify_ldp(response, epsilon=1.0, samples=draws, trace=False)
+    """Verifies the randomizer by ``draws`` outputs per world."""
+    return verify_ldp(randomize, epsilon=1.0, samples=draws, trace=False)
 
 
-def peak(draws: int) -> float:
+def get_peak(draws: int) -> float:
+    """The peak memory of a verification in MiB."""
     tracemalloc.start()
     verify(draws)
     held = tracemalloc.get_traced_memory()[1]
@@ -46,11 +50,11 @@ def peak(draws: int) -> float:
 
 def measure() -> tuple[Row, ...]:
     with threadpool_limits(1):
-        seconds = best_of({"drawing alone": draw, "verified": verify}, 3)
+        seconds = time_best({"drawing alone": draw, "verified": verify}, 3)
     notes = {
         "drawing alone": "",
         "verified": f"epsilon at least {verify().epsilon_lower:.4f} of 1; "
-        f"peak {peak(DRAWS):.0f} MiB, {peak(DRAWS // 10):.0f} MiB at a tenth of the draws",
+        f"peak {get_peak(DRAWS):.0f} MiB, {get_peak(DRAWS // 10):.0f} MiB at a tenth of the draws",
     }
     return tuple(
         Row(

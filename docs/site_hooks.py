@@ -67,10 +67,10 @@ def on_files(files: Files, config: Any) -> Files:
     for path in notebooks:
         page = f"examples/{path.stem}.md"
         files.append(File.generated(config, page, content=_cells(path)))
-    files.append(File.generated(config, SPEED, content=import_module("benchmarks.__main__").page()))
-    register = import_module("benchmarks.register")
-    claims = register.everything(judge_entries(list_entries()))
-    files.append(File.generated(config, "register.html", content=register.page(claims)))
+    speed, register = (import_module(f"benchmarks.{name}") for name in ("__main__", "register"))
+    claims = register.collect(judge_entries(list_entries()))
+    files.append(File.generated(config, SPEED, content=speed.format_page()))
+    files.append(File.generated(config, "register.html", content=register.format_page(claims)))
     return files
 
 
@@ -135,7 +135,7 @@ def _reproductions() -> str:
 
 def _wild() -> str:
     """Returns the results for all mechanisms of public packages as Markdown."""
-    return import_module("benchmarks.found_in_the_wild").stored_page()
+    return import_module("benchmarks.found_in_the_wild").format_stored_page()
 
 
 def _reference(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Local randomizers of other libraries: one module per library, with a function ``cases()``.
+"""Local randomizers of other libraries: one module per library, with a function ``list_cases()``.
 
-``cases`` raises ImportError if the library is not installed.
+``list_cases`` raises ImportError if the library is not installed.
 """

@@ -13,16 +13,18 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 Call = Callable[..., Any]
 
 CONFIDENCE = 0.9995
-"""Of one bound, so that a hundred hold together at 95%."""
+"""Confidence of one bound; a hundred such bounds hold together at 95%."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A mechanism with a claimed epsilon and delta, and the inputs to compare in pairs.
 
-    ``samples`` are drawn per input. ``setting`` completes the name, ``remark`` explains the result.
-    If only the noise that the library calibrates is tested, ``call`` is our mechanism with that
-    noise, and ``inputs`` is None.
+    call: the mechanism. If only the library's noise calibration is tested, ``call`` is our
+        mechanism with that noise, and ``inputs`` is None.
+    samples: draws per input.
+    setting: arguments of the mechanism, in words.
+    remark: explanation of the result.
     """
 
     library: str

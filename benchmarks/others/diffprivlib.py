@@ -1,4 +1,4 @@
-"""diffprivlib's local mechanisms, each at the epsilon and delta that it was built for.
+"""diffprivlib's local mechanisms, each with the epsilon and delta that it is constructed for.
 
 They draw from a seeded replacement of the system's generator; ``Staircase`` needs numpy's.
 """
@@ -26,8 +26,8 @@ DOUBLES = (
     "theirs: value + noise is a sum of doubles, and its last bits depend on the value; that the "
     "noise is made of several draws does not change this"
 )
-HALVED = "its exponent is halved for normalisers that differ; here they differ less"
-FOLDED = "folding mixes outputs of low and high ratio: less is spent than may be"
+HALF_EXPONENT = "its exponent is halved for normalisers that differ; here they differ less"
+FOLDING = "folding mixes outputs of low and high ratio: less is spent than may be"
 
 
 def load() -> ModuleType:
@@ -40,20 +40,20 @@ def load() -> ModuleType:
     return importlib.import_module("diffprivlib.mechanisms")
 
 
-def cases() -> tuple[Case, ...]:
+def list_cases() -> tuple[Case, ...]:
     """All mechanisms with their own claim, except Bingham, which takes matrices."""
     dp = load()
 
-    def drawn(make: Callable[[Any], Any], numpys: bool = False) -> Call:
+    def make_sampler(make: Callable[[Any], Any], numpys: bool = False) -> Call:
         def call(x: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
             mechanism = make(x)
             seed = int(rng.integers(2**32))
-            mechanism._rng = np.random.RandomState(seed) if numpys else _Seeded(seed)
+            mechanism._rng = np.random.RandomState(seed) if numpys else _SeededRandom(seed)
             return np.array([mechanism.randomise(x) for _ in range(size)])
 
         return call
 
-    def case(
+    def build(
         name: str,
         epsilon: float,
         *,
@@ -73,7 +73,7 @@ def cases() -> tuple[Case, ...]:
         return Case(
             library="diffprivlib",
             name=name,
-            call=drawn(lambda _: mechanism.copy(), numpys),
+            call=make_sampler(lambda _: mechanism.copy(), numpys),
             epsilon=epsilon,
             delta=delta,
             inputs=inputs,
@@ -82,7 +82,7 @@ def cases() -> tuple[Case, ...]:
             remark=remark,
         )
 
-    def chosen(name: str, epsilon: float) -> Case:
+    def make_exponential(name: str, epsilon: float) -> Case:
         """The exponential mechanism ``name`` used locally; utility falls with the distance to x."""
 
         def make(x: int) -> Any:
@@ -92,20 +92,20 @@ def cases() -> tuple[Case, ...]:
         return Case(
             library="diffprivlib",
             name=name,
-            call=drawn(make),
+            call=make_sampler(make),
             epsilon=epsilon,
             inputs=(0, 2, 4),
             setting="5 candidates, utility 4 - abs(x - y), sensitivity 4",
-            remark=HALVED,
+            remark=HALF_EXPONENT,
         )
 
-    def objective(epsilon: float) -> Case:
+    def make_vector(epsilon: float) -> Case:
         """The mechanism Vector used locally: the output minimises one record's noisy loss."""
         vector = dp.Vector(epsilon=epsilon, function_sensitivity=0.25, dimension=1, alpha=1.0)
 
         def call(label: float, rng: np.random.Generator, size: int) -> NDArray[Any]:
             mechanism = vector.copy()
-            mechanism._rng = _Seeded(int(rng.integers(2**32)))
+            mechanism._rng = _SeededRandom(int(rng.integers(2**32)))
             noise, beyond = np.empty(size), 0.0
             for k in range(size):
                 released = mechanism.randomise(lambda w: (0.0, np.zeros(1)))
@@ -137,53 +137,53 @@ def cases() -> tuple[Case, ...]:
     rows: list[Case] = []
     for epsilon in (1.0, 4.0):
         rows += [
-            case("Binary", epsilon, value0="0", value1="1", inputs=("0", "1"), samples=100_000),
-            case("Geometric", epsilon, inputs=(0, 1)),
-            case("GeometricTruncated", epsilon, lower=0, upper=4, sensitivity=4, inputs=(0, 2, 4)),
-            case("Laplace", epsilon, remark=DOUBLES, sensitivity=1.0),
-            case("LaplaceTruncated", epsilon, remark=DOUBLES, inputs=inner, **bounded),
-            case("LaplaceFolded", epsilon, remark=DOUBLES, inputs=inner, **bounded),
-            case("LaplaceBoundedDomain", epsilon, remark=DOUBLES, inputs=inner, **bounded),
-            case("Staircase", epsilon, remark=DOUBLES, sensitivity=1.0, numpys=True),
-            case("Snapping", epsilon, inputs=inner, **bounded),
-            case(
+            build("Binary", epsilon, value0="0", value1="1", inputs=("0", "1"), samples=100_000),
+            build("Geometric", epsilon, inputs=(0, 1)),
+            build("GeometricTruncated", epsilon, lower=0, upper=4, sensitivity=4, inputs=(0, 2, 4)),
+            build("Laplace", epsilon, remark=DOUBLES, sensitivity=1.0),
+            build("LaplaceTruncated", epsilon, remark=DOUBLES, inputs=inner, **bounded),
+            build("LaplaceFolded", epsilon, remark=DOUBLES, inputs=inner, **bounded),
+            build("LaplaceBoundedDomain", epsilon, remark=DOUBLES, inputs=inner, **bounded),
+            build("Staircase", epsilon, remark=DOUBLES, sensitivity=1.0, numpys=True),
+            build("Snapping", epsilon, inputs=inner, **bounded),
+            build(
                 "ExponentialCategorical",
                 epsilon,
-                remark=HALVED,
+                remark=HALF_EXPONENT,
                 utility_list=distances,
                 inputs=("a", "b", "c"),
             ),
-            case("ExponentialHierarchical", epsilon, hierarchy=tree, inputs=("a", "b", "c")),
-            chosen("Exponential", epsilon),
-            chosen("PermuteAndFlip", epsilon),
+            build("ExponentialHierarchical", epsilon, hierarchy=tree, inputs=("a", "b", "c")),
+            make_exponential("Exponential", epsilon),
+            make_exponential("PermuteAndFlip", epsilon),
         ]
     for epsilon in (0.5, 1.0):
         rows += [
-            case("Laplace", epsilon, remark=DOUBLES, delta=0.1, sensitivity=1.0),
-            case("Gaussian", epsilon, remark=DOUBLES, delta=1e-3, sensitivity=1.0),
+            build("Laplace", epsilon, remark=DOUBLES, delta=0.1, sensitivity=1.0),
+            build("Gaussian", epsilon, remark=DOUBLES, delta=1e-3, sensitivity=1.0),
         ]
     for epsilon in (1.0, 4.0):
         rows += [
-            case(
+            build(
                 "GeometricFolded",
                 epsilon,
-                remark=FOLDED,
+                remark=FOLDING,
                 lower=0,
                 upper=4,
                 sensitivity=4,
                 inputs=(0, 4),
             ),
-            case("LaplaceBoundedNoise", epsilon, remark=DOUBLES, delta=1e-2, sensitivity=1.0),
-            case("GaussianAnalytic", epsilon, remark=DOUBLES, delta=1e-3, sensitivity=1.0),
-            objective(epsilon),
-            case("GaussianDiscrete", epsilon, delta=1e-3, inputs=(0, 1)),
+            build("LaplaceBoundedNoise", epsilon, remark=DOUBLES, delta=1e-2, sensitivity=1.0),
+            build("GaussianAnalytic", epsilon, remark=DOUBLES, delta=1e-3, sensitivity=1.0),
+            make_vector(epsilon),
+            build("GaussianDiscrete", epsilon, delta=1e-3, inputs=(0, 1)),
         ]
     rows += [
-        case("Uniform", 0.0, delta=0.1, sensitivity=1.0),
-        case(
+        build("Uniform", 0.0, delta=0.1, sensitivity=1.0),
+        build(
             "ExponentialCategorical",
             2.0 * math.log(10.0),
-            utility_list=half_balanced(),
+            utility_list=make_half_balanced(),
             inputs=("x", "y"),
             samples=400_000,
             setting="6 categories, balanced at epsilon / 2 only",
@@ -208,7 +208,7 @@ def cases() -> tuple[Case, ...]:
     return tuple(rows)
 
 
-def half_balanced() -> list[list[Any]]:
+def make_half_balanced() -> list[list[Any]]:
     """Distances of 6 categories with equal normalisers at half of epsilon, but not at epsilon."""
     # Epsilon is 2 ln 10 and the largest distance 1, so weights at epsilon / 2 are 10^-distance.
     # Without the diagonal, each row of weights adds up to 2.1, but rows of their squares have
@@ -219,7 +219,7 @@ def half_balanced() -> list[list[Any]]:
     return [[one, other, -math.log10(weight)] for (one, other), weight in weights.items()]
 
 
-class _Seeded(secrets.SystemRandom):
+class _SeededRandom(secrets.SystemRandom):
     """A generator with the interface of ``secrets.SystemRandom``, but with a seed."""
 
     def __init__(self, seed: int) -> None:
@@ -235,7 +235,7 @@ class _Seeded(secrets.SystemRandom):
 
 @dataclass
 class _Chooser:
-    """An exponential mechanism that is built for one input, with the methods of the others."""
+    """An exponential mechanism that is built for one input, with the interface of the others."""
 
     mechanism: Any
 

@@ -1,4 +1,4 @@
-"""OpenDP's local mechanisms, each with its privacy map's epsilon for the inputs shown."""
+"""OpenDP's local mechanisms, each with the epsilon of its privacy map for the given inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.others.case import Call, Case
 
-CONVERTED = "claimed by conversion from zCDP, which is above the exact curve"
+CONVERSION = "claimed by conversion from zCDP, which is above the exact curve"
 
 
 def load() -> ModuleType:
@@ -24,68 +24,68 @@ def load() -> ModuleType:
     return dp
 
 
-def cases() -> tuple[Case, ...]:
+def list_cases() -> tuple[Case, ...]:
     """All mechanisms that randomize a single record, except queryables and thresholds."""
     dp = load()
 
-    def atoms(kind: Any) -> Any:
+    def make_atoms(kind: Any) -> Any:
         return dp.atom_domain(T=kind) if kind is int else dp.atom_domain(T=kind, nan=False)
 
-    def singly(measurement: Any, decode: Callable[[Any], Any] = lambda x: x) -> Call:
+    def wrap(measurement: Any, decode: Callable[[Any], Any] = lambda x: x) -> Call:
         return lambda x, rng: decode(measurement(x))
 
-    def together(measurement: Any) -> Call:
+    def wrap_vector(measurement: Any) -> Call:
         return lambda x, rng, size: np.array(measurement([x] * size))
 
-    def case(name: str, call: Call, epsilon: float, **rest: Any) -> Case:
+    def build(name: str, call: Call, epsilon: float, **rest: Any) -> Case:
         return Case(library="opendp", name=name, call=call, epsilon=epsilon, **rest)
 
-    def additive(name: str, kind: Any, scale: float, **bounds: Any) -> Case:
-        domain, metric = dp.vector_domain(atoms(kind)), dp.l1_distance(T=kind)
+    def make_additive(name: str, kind: Any, scale: float, **bounds: Any) -> Case:
+        domain, metric = dp.vector_domain(make_atoms(kind)), dp.l1_distance(T=kind)
         measurement = getattr(dp.m, name)(domain, metric, scale=scale, **bounds)
         extra = "".join(f", {key}={value}" for key, value in bounds.items())
         typed = kind if isinstance(kind, str) else kind.__name__
-        return case(
+        return build(
             name,
-            together(measurement),
+            wrap_vector(measurement),
             measurement.map(1.0 if kind is not int else 1),
             inputs=(0, 1) if kind is int else (0.0, 1.0),
             setting=f"{typed}, scale={scale:g}{extra}",
         )
 
-    def gaussian(kind: Any, scale: float) -> Case:
+    def make_gaussian(kind: Any, scale: float) -> Case:
         unit = 1 if kind is int else 1.0
-        space = atoms(kind), dp.absolute_distance(T=kind)
+        space = make_atoms(kind), dp.absolute_distance(T=kind)
         bounded = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale))
         epsilon, delta = dp.c.make_fix_delta(bounded, 1e-3).map(unit)
         many = dp.m.make_gaussian(
-            dp.vector_domain(atoms(kind)), dp.l2_distance(T=kind), scale=scale
+            dp.vector_domain(make_atoms(kind)), dp.l2_distance(T=kind), scale=scale
         )
-        return case(
+        return build(
             "make_gaussian",
-            together(many),
+            wrap_vector(many),
             epsilon,
             delta=delta,
             inputs=(0 * unit, unit),
             setting=f"{kind.__name__}, scale={scale:g}, zCDP to approxDP",
-            remark=CONVERTED,
+            remark=CONVERSION,
         )
 
-    def bits(report: bytes) -> list[int]:
+    def read_bits(report: bytes) -> list[int]:
         return [report[0] >> k & 1 for k in range(8)]
 
-    real = atoms(float), dp.absolute_distance(T=float)
-    scores = dp.vector_domain(atoms(float)), dp.linf_distance(T=float)
+    real = make_atoms(float), dp.absolute_distance(T=float)
+    scores = dp.vector_domain(make_atoms(float)), dp.linf_distance(T=float)
     ranked = ((1.0, 0.0, 0.0), (0.0, 1.0, 1.0), (1.0, 0.0, 1.0))
     rows: list[Case] = []
     for odds in (3.0, 50.0):
         p = odds / (1.0 + odds)
         flip, constant = (dp.m.make_randomized_response_bool(p, c) for c in (False, True))
         rows += [
-            case("make_randomized_response_bool", singly(flip), flip.map(1), inputs=(False, True)),
-            case(
+            build("make_randomized_response_bool", wrap(flip), flip.map(1), inputs=(False, True)),
+            build(
                 "make_randomized_response_bool",
-                singly(constant),
+                wrap(constant),
                 constant.map(1),
                 inputs=(False, True),
                 setting="constant_time",
@@ -93,9 +93,9 @@ def cases() -> tuple[Case, ...]:
         ]
         kinds = dp.m.make_randomized_response(["a", "b", "c"], p)
         rows.append(
-            case(
+            build(
                 "make_randomized_response",
-                singly(kinds),
+                wrap(kinds),
                 kinds.map(1),
                 inputs=("a", "b", "c"),
                 setting="3 categories",
@@ -107,9 +107,9 @@ def cases() -> tuple[Case, ...]:
                 dp.bitvector_domain(max_weight=weight), dp.discrete_distance(), f=f
             )
             rows.append(
-                case(
+                build(
                     "make_randomized_response_bitvec",
-                    singly(vector, bits),
+                    wrap(vector, read_bits),
                     vector.map(1),
                     inputs=inputs,
                     setting=f"8 bits, max_weight={weight}, f={f:g}",
@@ -117,30 +117,30 @@ def cases() -> tuple[Case, ...]:
             )
     for scale in (1.0, 0.25):
         rows += [
-            additive("make_laplace", float, scale),
-            additive("make_laplace", "f32", scale),
-            additive("make_laplace", int, scale),
-            additive("make_geometric", int, scale),
-            additive("make_geometric", int, scale, bounds=(0, 4)),
+            make_additive("make_laplace", float, scale),
+            make_additive("make_laplace", "f32", scale),
+            make_additive("make_laplace", int, scale),
+            make_additive("make_geometric", int, scale),
+            make_additive("make_geometric", int, scale, bounds=(0, 4)),
         ]
     coarse = dp.m.make_laplace(*real, scale=1.0, k=-10)
     rows.append(
-        case("make_laplace", singly(coarse), coarse.map(1.0), setting="float, scale=1, k=-10")
+        build("make_laplace", wrap(coarse), coarse.map(1.0), setting="float, scale=1, k=-10")
     )
     for scale in (4.0, 1.0):
-        rows += [gaussian(float, scale), gaussian(int, scale)]
+        rows += [make_gaussian(float, scale), make_gaussian(int, scale)]
     for epsilon in (1.0, 4.0):
         canonical = dp.m.make_canonical_noise(*real, d_in=1.0, d_out=(epsilon, 1e-3))
         claimed, delta = canonical.map(1.0)
-        rows.append(case("make_canonical_noise", singly(canonical), claimed, delta=delta))
+        rows.append(build("make_canonical_noise", wrap(canonical), claimed, delta=delta))
     for scale in (2.0, 0.5):
         best = dp.m.make_noisy_max(*scores, dp.max_divergence(), scale=scale)
         two = dp.m.make_noisy_top_k(*scores, dp.max_divergence(), k=2, scale=scale)
         for name, measurement in (("make_noisy_max", best), ("make_noisy_top_k", two)):
             rows.append(
-                case(
+                build(
                     name,
-                    singly(lambda x, m=measurement: m(list(x))),
+                    wrap(lambda x, m=measurement: m(list(x))),
                     measurement.map(1.0),
                     inputs=ranked,
                     setting=f"3 scores, scale={scale:g}",

@@ -1,10 +1,10 @@
 """Audits of original released code: ``python -m benchmarks.released NAME --code DIR``.
 
 DIR is a checkout of the repository at the named commit; its files are run and not copied. Without
-it nothing runs, and a line states the reason. For a client, the output has the result of the local
-game (a test on one message) and of the attacks; for a mechanism, its measured values next to those
-of our reimplementation: the mechanism of an entry of the catalogue, or the row of
-found-in-the-wild.
+it nothing runs, and a line states the reason.
+
+- For a client, the output has the results of the local game (a test on one message) and of attacks.
+- For a mechanism, it has the measured values of the released code and of our reimplementation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES = tuple(
     for path in sorted(Path(__file__).parent.glob("*.py"))
     if "\nCODE = Checkout(" in path.read_text(encoding="utf-8")
 )
-"""The modules of this folder with the code of a repository."""
+"""Modules of this folder that audit the code of a repository."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,14 +15,14 @@ from types import ModuleType
 
 import numpy as np
 
-from benchmarks.wild.package import blank_module, is_blank, is_here
+from benchmarks.wild.package import has_package, is_blank, make_blank_module
 from fedrec_auditor.accountants.errors import InputError
 
 
-def blob(content: bytes) -> str:
+def hash_blob(content: bytes) -> str:
     """The SHA-1 by which git identifies a file with this content.
 
-    >>> blob(b"")
+    >>> hash_blob(b"")
     'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
     """
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
@@ -30,9 +30,10 @@ def blob(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Checkout:
-    """The ``files`` of a repository that are run, each with git's SHA-1 of its content.
+    """Files of a repository that are run.
 
-    ``needs`` are packages that they import in addition to ours, with their versions.
+    files: git's SHA-1 of the content by path.
+    needs: versions by package that the files import and the project does not install.
     """
 
     repository: str
@@ -41,17 +42,17 @@ class Checkout:
     needs: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, folder: Path) -> None:
-        """Raises InputError if a file differs from the commit's, or a needed package is missing."""
+        """Raises InputError if a file differs from the commit's file, or a package is missing."""
         for name, expected in self.files.items():
             path = folder / name
-            found = blob(path.read_bytes()) if path.is_file() else "no such file"
+            found = hash_blob(path.read_bytes()) if path.is_file() else "no such file"
             if found != expected:
                 raise InputError(
                     f"Expected {name} of {self.repository} at {self.commit} ({expected}) in "
                     f"{folder}, got {found}. Clone the repository and check that commit out."
                 )
         for name, version in self.needs.items():
-            if not is_here(name, version):
+            if not has_package(name, version):
                 raise InputError(
                     f"Expected {name} {version}, which {self.repository} imports, got another one "
                     f"or none. pip install {name}=={version}, or put it on PYTHONPATH."
@@ -62,12 +63,12 @@ class Checkout:
     ) -> list[ModuleType]:
         """Imports modules of the folder, with ``options`` as their command line.
 
-        Modules that they import but do not need can be replaced by empty ones (``blank``). Their
-        output is suppressed. Raises InputError for a module that is not in the folder.
+        Imports named in ``blank`` are replaced by empty modules. Their output is dropped.
+        Raises InputError for a module that is not in the folder.
         """
         folder = folder.resolve()
-        with _importable(folder, ["main.py", *options]), redirect_stdout(StringIO()):
-            sys.modules.update((name, blank_module(name)) for name in blank)
+        with _import_from(folder, ["main.py", *options]), redirect_stdout(StringIO()):
+            sys.modules.update((name, make_blank_module(name)) for name in blank)
             modules = [importlib.import_module(name) for name in names]
         for module in modules:
             if not _is_within(module, folder):
@@ -79,7 +80,7 @@ class Checkout:
 
 
 @contextmanager
-def _importable(folder: Path, argv: list[str]) -> Iterator[None]:
+def _import_from(folder: Path, argv: list[str]) -> Iterator[None]:
     """Imports from ``folder`` first, and removes the modules of the folder at the end."""
     before = list(sys.path), sys.argv, dict(sys.modules)
     sys.path.insert(0, str(folder))

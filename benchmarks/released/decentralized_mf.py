@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.rows import compared
+from benchmarks.released.rows import compare_rows
 from benchmarks.wild.decentralized_mf import BUDGET, DIMENSION, EPOCHS
 
 CODE = Checkout(
@@ -19,17 +19,18 @@ CODE = Checkout(
 )
 SAMPLES = 3_000  # of 100 epochs each, which take milliseconds
 RATING = 3.0
-"""The middle of the ratings: what is sent of a rating x above it differs as that of an error x."""
+"""Middle of the ratings. ``RATING + x / 2`` changes an upload as x does in the reimplementation."""
 
 
 def audit(folder: Path) -> Iterator[str]:
     """Yields lines with the measured and the stored results of each mechanism."""
     (utils,) = CODE.load(folder, "utils")
 
-    def sent(x: float, user: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    def run_epochs(x: float, user: NDArray[np.float64], size: int) -> NDArray[np.float64]:
         """The changes (size, dimension) of an item's factors in epochs with one rating of one user.
 
-        ``user`` are the user's factors; ``x`` sets the error of the rating.
+        user: the user's factors.
+        x: gradient without noise, in units of the user's factors.
         """
         model = utils.MFModel(1, 1, DIMENSION, reg=0.0, stddev=0.0)
         moved = np.empty((size, DIMENSION))
@@ -42,17 +43,17 @@ def audit(folder: Path) -> Iterator[str]:
     along = np.eye(DIMENSION)[0]
     even = np.full(DIMENSION, DIMENSION**-0.5)
 
-    def epoch(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def draw_epoch(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         seed_globals(rng)
-        return sent(x, along, size)[:, 0]
+        return run_epochs(x, along, size)[:, 0]
 
-    def vector(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def draw_vector(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         seed_globals(rng)
-        return sent(x, even, size)
+        return run_epochs(x, even, size)
 
-    def training(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def draw_training(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         seed_globals(rng)
-        return sent(x, along, size * EPOCHS)[:, 0].reshape(size, EPOCHS)
+        return run_epochs(x, along, size * EPOCHS)[:, 0].reshape(size, EPOCHS)
 
-    calls = {"epoch": epoch, "vector": vector, "training": training}
-    yield from compared("decentralized_mf", calls, SAMPLES)
+    calls = {"epoch": draw_epoch, "vector": draw_vector, "training": draw_training}
+    yield from compare_rows("decentralized_mf", calls, SAMPLES)

@@ -1,4 +1,4 @@
-"""Audits FedGCDR's released devices: noise on vectors between domains, and lists of items.
+"""Audits FedGCDR's released devices: noise on vectors for other domains, and lists of items.
 
 Cost: two minutes.
 """
@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.figures import ASKED, audited, verified
+from benchmarks.released.figures import CLAIM, measure, verify
 from benchmarks.wild.fedgcdr import DELTA, EPSILON, SIGMA
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from fedrec_auditor.targets.wrapped.client import History
@@ -31,14 +31,14 @@ CODE = Checkout(
         "model/fedgcdr/party.py": "7bb75dc8a662736c1ea7f8b2a451dfad9e499219",
     },
 )
-WIDTH, LONG = 16, 3.0
-"""Numbers of a vector, and its length before it is clipped."""
+WIDTH, RAW_NORM = 16, 3.0
+"""Entries of a vector, and its norm before clipping."""
 SAMPLES = 40_000
 USERS, ITEMS, ROUNDS, RUNS = 60, 60, 5, 200
 NEGATIVES = 4
 
 
-def options(**given: Any) -> SimpleNamespace:
+def make_options(**given: Any) -> SimpleNamespace:
     """The options of main.py that a client reads; no examined result depends on its training."""
     return SimpleNamespace(
         **{
@@ -55,7 +55,7 @@ def options(**given: Any) -> SimpleNamespace:
 
 
 class RecordingTorch:
-    """Stands for the module torch, and records the last standard deviation of requested noise."""
+    """A stand-in for the module torch, which records the last requested standard deviation."""
 
     def __init__(self, torch: Any) -> None:
         self.torch, self.deviation = torch, math.nan
@@ -69,35 +69,35 @@ class RecordingTorch:
         return self.torch.normal(**given)
 
 
-def passed_on(party: ModuleType) -> Callable[..., NDArray[np.float64]]:
-    """Returns (x, rng, size) -> noisy vectors (size, width) that go to other domains.
+def make_transfer(party: ModuleType) -> Callable[..., NDArray[np.float64]]:
+    """Returns a function (x, rng, size) -> noisy vectors (size, width) for other domains.
 
-    The vector has the sign of x on the first axis; none for x = 0.
+    Without noise, the vector has the sign of x on the first axis. For x = 0, there is no vector.
     """
 
     def call(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
         seed_globals(rng)
         several = size + 1  # domains with the same vector, and the target
-        args = options(num_domain=several)
+        args = make_options(num_domain=several)
         device = party.Client(0, [[0]] * several, [1] * several, 0, [""] * several, args)
-        device.knowledge = [[[LONG * x, *[0.0] * (WIDTH - 1)]] if x else []] * several
-        device.train_gat = lambda *given: given[-1]  # what it would train with
+        device.knowledge = [[[RAW_NORM * x, *[0.0] * (WIDTH - 1)]] if x else []] * several
+        device.train_gat = lambda *given: given[-1]  # the vectors that it would train with
         heard = device.knowledge_transfer(size, [], {}, None, None, None, None)
         return np.asarray(party.torch.stack(heard[:size]), np.float64)
 
     return call
 
 
-def listed(party: ModuleType) -> Callable[..., dict[str, Any]]:
+def make_send(party: ModuleType) -> Callable[..., dict[str, Any]]:
     """Returns a device as a function of a user's history: the items and the count that it sends."""
     import torch
 
     def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
         items = np.full((1 + NEGATIVES) * history.n_items, -1)
-        if not len(history):  # its server asks those alone who met something
+        if not len(history):  # the server asks only users with interactions
             return {"items": items, "count": 0.0}
         seed_globals(rng)
-        args = options(num_domain=1)
+        args = make_options(num_domain=1)
         device = party.Client(0, [history.items.tolist()], [history.n_items], 0, ["one"], args)
         gat = party.GAT(args, WIDTH, WIDTH, WIDTH)
         tables = torch.rand(1, WIDTH), torch.rand(history.n_items, WIDTH)
@@ -112,11 +112,11 @@ def audit(folder: Path) -> Iterator[str]:
     """Yields one line per result, to be compared with the catalogue's entries 36 and 36b."""
     (party,) = CODE.load(folder, "model.fedgcdr.party", blank=["tqdm"])
     party.torch = recorder = RecordingTorch(party.torch)
-    call = passed_on(party)
+    call = make_transfer(party)
     drawn = call(1.0, np.random.default_rng(0), SAMPLES)
     deviation = (drawn - drawn.mean(axis=0)).std()
     yield (
-        f"released: a vector of length {LONG:g} along an axis is passed on with mean "
+        f"released: a vector of length {RAW_NORM:g} along an axis is passed on with mean "
         f"{drawn[:, 0].mean():.3f} there, {abs(drawn[:, 1:].mean(axis=0)).max():.3f} at most "
         f"elsewhere, and deviation {deviation:.4f} ({len(drawn):,} draws; its code asks for "
         f"{recorder.deviation:.6f}); entry 36 has 1, 0 and {SIGMA:.6f}"
@@ -124,8 +124,8 @@ def audit(folder: Path) -> Iterator[str]:
     claim: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
     for words, low in (("a vector against none", 0.0), ("a vector against its opposite", -1.0)):
         law = Gaussian(sigma=recorder.deviation, low=low, high=1.0)
-        yield verified("released", f"{words}, by that deviation", law, **claim)
-        yield verified(
+        yield verify("released", f"{words}, by that deviation", law, **claim)
+        yield verify(
             "released",
             f"{words}, by draws",
             lambda x, rng, size: call(x, rng, size)[:, 0],
@@ -135,6 +135,6 @@ def audit(folder: Path) -> Iterator[str]:
         )
     data = (np.random.default_rng(0).random((USERS, ITEMS)) < 0.2).astype(float)
     kinds = {"items": "items", "count": "vector"}
-    yield from audited(
-        "released", listed(party), data, RUNS, claim=ASKED, rounds=ROUNDS, kinds=kinds
+    yield from measure(
+        "released", make_send(party), data, RUNS, claim=CLAIM, rounds=ROUNDS, kinds=kinds
     )

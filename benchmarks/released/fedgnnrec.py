@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.figures import ASKED, audited, verified
+from benchmarks.released.figures import CLAIM, measure, verify
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.wrapped.client import History
 
@@ -26,11 +26,11 @@ CODE = Checkout(
 WIDTH, CLIP, SCALE = 16, 0.1, 0.1
 """Defaults of main.py."""
 USERS, ITEMS, PSEUDO, ROUNDS, RUNS = 60, 200, 60, 5, 200
-"""Pseudo items are as large a share as 500 of the 1,682 of MovieLens 100K."""
-SAMPLES, LARGE = 40_000, 2.0
+"""Size of data and game; PSEUDO / ITEMS is the share of 500 pseudo items in MovieLens 100K."""
+SAMPLES, LARGE_VALUE = 40_000, 2.0
 
 
-def made(module: ModuleType, history: History) -> Any:
+def build(module: ModuleType, history: History) -> Any:
     """The released client for a history, without its graph convolution."""
     import torch
 
@@ -44,17 +44,17 @@ def made(module: ModuleType, history: History) -> Any:
     return device
 
 
-def sent(module: ModuleType) -> Callable[..., dict[str, Any]]:
+def make_send(module: ModuleType) -> Callable[..., dict[str, Any]]:
     """Returns a client as a function of a history: the list of items in its message."""
     import torch
 
     def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
         listed = np.full(history.n_items, -1)
-        if not len(history):  # the released one has no mean of no rating
+        if not len(history):  # the released client fails without ratings
             return {"items": listed}
         seed_globals(rng)
         tables = torch.randn(WIDTH), torch.randn(history.n_items, WIDTH)
-        _, _, _, items, _ = made(module, history).train(*tables)
+        _, _, _, items, _ = build(module, history).train(*tables)
         listed[: len(items)] = items
         return {"items": listed}
 
@@ -66,20 +66,20 @@ def audit(folder: Path) -> Iterator[str]:
     import torch
 
     (module,) = CODE.load(folder, "client", blank=["dgl", "model"])
-    device = made(module, History(items=np.arange(1), ratings=np.ones(1, np.float32), n_items=2))
+    device = build(module, History(items=np.arange(1), ratings=np.ones(1, np.float32), n_items=2))
 
-    def number(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
+    def draw_number(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
         seed_globals(rng)
         return np.asarray(device.LDP(torch.full((size,), x)), np.float64)
 
-    ends, bound = (-LARGE, LARGE), 2.0 * CLIP / SCALE
+    ends, bound = (-LARGE_VALUE, LARGE_VALUE), 2.0 * CLIP / SCALE
     for epsilon in (bound, 0.9 * bound):
         words = "a number of a gradient"
-        yield verified("released", words, number, epsilon=epsilon, inputs=ends, samples=SAMPLES)
-        yield verified("here", words, Laplace(scale=SCALE, low=-CLIP, high=CLIP), epsilon=epsilon)
+        yield verify("released", words, draw_number, epsilon=epsilon, inputs=ends, samples=SAMPLES)
+        yield verify("here", words, Laplace(scale=SCALE, low=-CLIP, high=CLIP), epsilon=epsilon)
     rng = np.random.default_rng(0)
     data = (rng.random((USERS, ITEMS)) < 0.1) * rng.integers(1, 6, (USERS, ITEMS))
     kinds = {"items": "items"}
-    yield from audited(
-        "released", sent(module), data, RUNS, claim=ASKED, rounds=ROUNDS, kinds=kinds
+    yield from measure(
+        "released", make_send(module), data, RUNS, claim=CLAIM, rounds=ROUNDS, kinds=kinds
     )

@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from benchmarks.released.checkout import Checkout
-from benchmarks.released.figures import ASKED, audited, verified
+from benchmarks.released.figures import CLAIM, measure, verify
 from fedrec_auditor.targets.wrapped.client import History
 
 CODE = Checkout(
@@ -33,13 +33,13 @@ CODE = Checkout(
 )
 BITS, SAMPLES, RUNS = 128, 5_000, 200
 USERS, ITEMS, ROUNDS = 30, 60, 3
-"""Of the data of which the lists of items of Part are read."""
-BEST, FIRST, WIDTH = 5.0, 0.01, 100
-"""The best rating, every number of the first vectors, and how many a vector has."""
+"""Size of the data from which Part's item lists are inferred."""
+MAX_RATING, INITIAL_VALUE, WIDTH = 5.0, 0.01, 100
+"""Maximum rating; value of all entries of the initial vectors; length of these vectors."""
 
 Ratings = list[tuple[int, float, int]]
 """Items with their ratings and times, in order of time."""
-Sent = dict[int, Any]
+Message = dict[int, Any]
 """Rows of ciphertexts by item."""
 
 
@@ -49,33 +49,34 @@ class Devices:
     def __init__(self, script: ModuleType, n_items: int, width: int) -> None:
         public, private = script.paillier.generate_paillier_keypair(n_length=BITS)
         script.public_key, script.private_key = public, private
-        self.script, self.first = script, np.full(width, FIRST)
+        self.script, self.first = script, np.full(width, INITIAL_VALUE)
         self.table = [[public.encrypt(v, precision=1e-5) for v in self.first]] * n_items
 
-    def send(self, ratings: Ratings, rng: Generator) -> Sent:
+    def send(self, ratings: Ratings, rng: Generator) -> Message:
         """The first message of a device with these ratings: rows of ciphertexts by item."""
         key = self.script.public_key
         key.get_random_lt_n = lambda: 1 + int.from_bytes(rng.bytes(BITS // 8), "big") % (key.n - 1)
         _, sent = self.script.user_update(self.first, ratings, self.table)
         return sent if isinstance(sent, dict) else dict(enumerate(sent))
 
-    def read(self, sent: Sent) -> NDArray[np.float64]:
+    def read(self, sent: Message) -> NDArray[np.float64]:
         """Decrypts a message with the private key; the result is (rows, width)."""
         key = self.script.private_key
         return np.array([[key.decrypt(each) for each in row] for row in sent.values()])
 
-    def inspect(self, sent: Sent) -> NDArray[np.float64]:
-        """Public properties of a message's ciphertexts in one array: size, last bits, exponent."""
+    def inspect(self, sent: Message) -> NDArray[np.float64]:
+        """Visible properties of a message's ciphertexts in one array: size, last bits, exponent."""
         whole = self.script.public_key.nsquare
-        pairs = [(each.ciphertext(be_secure=False), each.exponent) for each in flat(sent)]
+        pairs = [(each.ciphertext(be_secure=False), each.exponent) for each in flatten(sent)]
         return np.array([[each / whole, each % 256, exponent] for each, exponent in pairs]).ravel()
 
     def make_randomizer(
-        self, held: Callable[[float], Ratings], look: Callable[[Sent], NDArray[np.float64]]
+        self, held: Callable[[float], Ratings], look: Callable[[Message], NDArray[np.float64]]
     ) -> Callable[..., NDArray[np.float64]]:
         """Returns a randomizer for ``verify_ldp``: properties of the message of a device.
 
-        ``held`` maps an input to the device's ratings, ``look`` a message to its properties.
+        held: function from an input to the device's ratings.
+        look: function from a message to its properties.
         """
 
         def call(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
@@ -84,34 +85,34 @@ class Devices:
         return call
 
 
-def flat(sent: Sent) -> list[Any]:
+def flatten(sent: Message) -> list[Any]:
     """All ciphertexts of a message."""
     return [each for row in sent.values() for each in row]
 
 
-def _words(numbers: set[int]) -> str:
+def _format_numbers(numbers: set[int]) -> str:
     return ", ".join(f"{each:,}" for each in sorted(numbers))
 
 
-def counted(full: ModuleType, users: list[Ratings], n_items: int) -> Iterator[str]:
-    """Yields a line on the number and equality of ciphertexts in messages of real users."""
+def count_ciphertexts(full: ModuleType, users: list[Ratings], n_items: int) -> Iterator[str]:
+    """Yields a line on the number and equality of ciphertexts in messages of ``users``."""
     devices, rng = Devices(full, n_items, WIDTH), np.random.default_rng(0)
     sizes, exponents, shared = set(), set(), 0
     for held in users:
         sent, again = devices.send(held, rng), devices.send(held, rng)
-        sizes.add(len(flat(sent)))
-        exponents |= {each.exponent for each in flat(sent)}
-        first, second = ({e.ciphertext(be_secure=False) for e in flat(s)} for s in (sent, again))
+        sizes.add(len(flatten(sent)))
+        exponents |= {each.exponent for each in flatten(sent)}
+        first, second = ({e.ciphertext(be_secure=False) for e in flatten(s)} for s in (sent, again))
         shared += len(first & second)
     most, least = (pick(len(held) for held in users) for pick in (max, min))
     yield (
         f"released: Full, {len(users)} users with {least} to {most} of {n_items} items: "
-        f"{_words(sizes)} ciphertexts a message, exponents {_words(exponents)}; {shared} are the "
-        "same in two encryptions of one update"
+        f"{_format_numbers(sizes)} ciphertexts a message, exponents {_format_numbers(exponents)}; "
+        f"{shared} are the same in two encryptions of one update"
     )
 
 
-def listed(part: ModuleType) -> Callable[..., dict[str, Any]]:
+def make_send(part: ModuleType) -> Callable[..., dict[str, Any]]:
     """Returns a device of Part as a function of a history: the items in its message."""
     devices = Devices(part, ITEMS, 1)
 
@@ -130,35 +131,35 @@ def audit(folder: Path) -> Iterator[str]:
     names = "FedMF_Full", "FedMF_Part", "load_data"
     full, part, known = CODE.load(folder, *names)
     users = list(known.train_data.values())
-    yield from counted(full, users, len(known.item_id_list))
+    yield from count_ciphertexts(full, users, len(known.item_id_list))
 
     def rate_two_or_none(x: float) -> Ratings:
-        return [(item, BEST, 0) for item in range(2)] if x else []
+        return [(item, MAX_RATING, 0) for item in range(2)] if x else []
 
     def rate(x: float) -> Ratings:
         return [(0, x, 0)]
 
     both = Devices(full, 2, 1)
     for words, look in (("the server", both.inspect), ("the server with the key", both.read)):
-        yield verified(
+        yield verify(
             "released",
-            f"Full, two items rated {BEST:g} or none, seen by {words}",
+            f"Full, two items rated {MAX_RATING:g} or none, seen by {words}",
             both.make_randomizer(rate_two_or_none, look),
             epsilon=0.0,
             inputs=(0.0, 1.0),
             samples=SAMPLES,
         )
     device = Devices(part, 2, 1)
-    yield verified(
+    yield verify(
         "released",
-        f"Part, a rating of 1 or {BEST:g}, seen by the server",
+        f"Part, a rating of 1 or {MAX_RATING:g}, seen by the server",
         device.make_randomizer(rate, device.inspect),
         epsilon=0.0,
-        inputs=(1.0, BEST),
+        inputs=(1.0, MAX_RATING),
         samples=SAMPLES,
     )
     data = (np.random.default_rng(0).random((USERS, ITEMS)) < 0.2) * 4.0
     kinds = {"items": "items"}
-    yield from audited(
-        "released, Part", listed(part), data, RUNS, claim=ASKED, rounds=ROUNDS, kinds=kinds
+    yield from measure(
+        "released, Part", make_send(part), data, RUNS, claim=CLAIM, rounds=ROUNDS, kinds=kinds
     )

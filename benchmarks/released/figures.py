@@ -9,17 +9,18 @@ import fedrec_auditor
 from benchmarks.others.case import CONFIDENCE
 from fedrec_auditor.reports.say import describe_evidence, to_percent
 
-ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
-"""Nobody's claim: of a function with one, the game says what a message shows."""
+CLAIM = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
+"""A claim of no author: the local game needs one to bound the epsilon of a message."""
 
 
-def audited(
+def measure(
     name: str, system: Any, data: Any, runs: int, *attacks: str, **settings: Any
 ) -> Iterator[str]:
     """Yields results of the local game (a test on one message) and of attacks, for a system.
 
-    The system is a target, or a client with the ``settings`` of ``audit_system``; the game has
-    ``runs`` draws. ``attacks`` run in addition to reconstruction.
+    system: a target, or a client with the ``settings`` of ``fedrec_auditor.audit_system``.
+    runs: number of draws of the game.
+    attacks: attacks in addition to reconstruction.
     """
     record = fedrec_auditor.audit_system(
         system,
@@ -40,7 +41,7 @@ def audited(
         yield f"{name}: {row.attack}, {row.metric} {row.value:.3f}"
 
 
-def verified(
+def verify(
     name: str,
     words: str,
     call: Any,
@@ -52,7 +53,8 @@ def verified(
 ) -> str:
     """A line with the result of ``verify_ldp`` for a mechanism at a claimed epsilon and delta.
 
-    ``name`` and ``words`` describe the mechanism.
+    name: origin of the mechanism, such as "released".
+    words: description of the mechanism.
     """
     result = fedrec_auditor.verify_ldp(
         call,

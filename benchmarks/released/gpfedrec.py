@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.figures import ASKED, audited
+from benchmarks.released.figures import CLAIM, measure
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.wrapped.client import History
 
@@ -33,12 +33,12 @@ CODE = Checkout(
     },
 )
 NOISE, WIDTH, NEGATIVES = 0.1, 32, 4
-MADE = Synthetic(n_users=100, n_items=1682, profile=60)
-"""The users whose rows are moved."""
+DATA = Synthetic(n_users=100, n_items=1682, profile=60)
+"""Users whose training steps are measured."""
 NETWORKS = 10
 USERS, ITEMS, RUNS = 40, 200, 200
-DEVICES = 20  # of all whose rows are moved
-_SILENT = 1e-9  # noise that counts as zero
+N_DEVICES = 20  # users of ``DATA`` that are measured
+_NO_NOISE = 1e-9  # noise scale that counts as zero
 OPTIONS: dict[str, Any] = {
     "alias": "",
     "num_users": 1,
@@ -52,11 +52,11 @@ OPTIONS: dict[str, Any] = {
     "layers": [64, 32, 16, 8],
     "use_cuda": False,
 }
-"""The defaults of train.py; that of dp, 0, is refused by torch."""
+"""Defaults of train.py, except ``dp``: torch refuses its default 0."""
 
 
 @contextmanager
-def _on_cpu() -> Iterator[None]:
+def _ignore_cuda() -> Iterator[None]:
     """Makes ``Tensor.cuda`` return the tensor itself."""
     import torch
 
@@ -68,22 +68,23 @@ def _on_cpu() -> Iterator[None]:
         torch.Tensor.cuda = moved  # type: ignore[method-assign]
 
 
-def device(mlp: ModuleType, noise: float, network: int = 0) -> Callable[..., dict[str, Any]]:
-    """Returns the first message of a device as a function of a history, with noise of this scale.
+def make_send(mlp: ModuleType, noise: float, network: int = 0) -> Callable[..., dict[str, Any]]:
+    """Returns a device as a function from a history to its first message.
 
-    ``network`` is the seed of the initial network, which all devices share.
+    noise: noise scale.
+    network: seed of the initial network, which all devices share.
     """
     import torch
 
     def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
         held, table = history.items, np.asarray(model["item"])
         others = np.setdiff1d(np.arange(history.n_items), held)
-        if not len(held) or not len(others):  # the released one divides by nothing
+        if not len(held) or not len(others):  # the released code divides by zero
             return {"item": table}
         negatives = rng.choice(others, NEGATIVES * len(held))
         items = np.concatenate([held, negatives]).tolist()
         met = [1.0] * len(held) + [0.0] * len(negatives)
-        with redirect_stdout(StringIO()), _on_cpu():
+        with redirect_stdout(StringIO()), _ignore_cuda():
             torch.manual_seed(network)
             engine = mlp.MLPEngine({**OPTIONS, "dp": noise, "num_items": history.n_items})
             seed_globals(rng)
@@ -96,17 +97,17 @@ def device(mlp: ModuleType, noise: float, network: int = 0) -> Callable[..., dic
     return send
 
 
-def first(n_items: int) -> dict[str, Any]:
+def make_table(n_items: int) -> dict[str, Any]:
     """The first item table, under the name "item"."""
     return {"item": np.random.default_rng(0).normal(size=(n_items, WIDTH))}
 
 
-def moved(mlp: ModuleType) -> float:
+def find_step(mlp: ModuleType) -> float:
     """The median L1 change of an own item's row, in units of the noise scale."""
-    data, rng, table, medians = MADE.load(), np.random.default_rng(0), first(MADE.n_items), []
-    histories = [History.for_user(data, user) for user in range(DEVICES)]
+    data, rng, table, medians = DATA.load(), np.random.default_rng(0), make_table(DATA.n_items), []
+    histories = [History.for_user(data, user) for user in range(N_DEVICES)]
     for network in range(NETWORKS):
-        send = device(mlp, _SILENT, network)
+        send = make_send(mlp, _NO_NOISE, network)
         steps = [(send(h, table, rng)["item"] - table["item"])[h.items] for h in histories]
         medians.append(np.median(np.abs(np.concatenate(steps)).sum(axis=1)))
     return float(np.median(medians)) / NOISE
@@ -116,11 +117,11 @@ def audit(folder: Path) -> Iterator[str]:
     """Yields one line per result, to be compared with the catalogue's entries 38 and 38b."""
     (mlp,) = CODE.load(folder, "mlp", blank=["pandas", "tensorboardX"])
     yield (
-        f"released: an own row moves by {moved(mlp):.1f} scales of a noise of {NOISE:g} in the "
-        f"first message (median of {NETWORKS} networks, {DEVICES} users; all numbers together)"
+        f"released: an own row moves by {find_step(mlp):.1f} scales of a noise of {NOISE:g} in the "
+        f"first message (median of {NETWORKS} networks, {N_DEVICES} users; all numbers together)"
     )
     data = (np.random.default_rng(0).random((USERS, ITEMS)) < 0.1).astype(float)
-    more, released = "interaction-membership", device(mlp, NOISE)
-    yield from audited(
-        "released", released, data, RUNS, more, claim=ASKED, model=first, kinds={"item": "model"}
+    more, send = "interaction-membership", make_send(mlp, NOISE)
+    yield from measure(
+        "released", send, data, RUNS, more, claim=CLAIM, model=make_table, kinds={"item": "model"}
     )

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.rows import compared
-from benchmarks.wild.lapglp import KEPT
+from benchmarks.released.rows import compare_rows
+from benchmarks.wild.lapglp import P_KEEP
 
 CODE = Checkout(
     "Limhady/LapGLP",
@@ -27,8 +27,8 @@ def audit(folder: Path) -> Iterator[str]:
     """Yields lines with the measured and the stored result."""
     (loss,) = CODE.load(folder, "LapGLP.algorithm.loss")
 
-    def degree(x: int, rng: np.random.Generator, size: int) -> Any:
+    def draw_degree(x: int, rng: np.random.Generator, size: int) -> Any:
         seed_globals(rng)
-        return loss.rr_items_D(np.full((1, size), float(x)), 1, size, KEPT)[0]
+        return loss.rr_items_D(np.full((1, size), float(x)), 1, size, P_KEEP)[0]
 
-    yield from compared("lapglp", {"degree": degree})
+    yield from compare_rows("lapglp", {"degree": draw_degree})

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.figures import ASKED, audited
+from benchmarks.released.figures import CLAIM, measure
 from fedrec_auditor.targets.wrapped.client import History
 
 CODE = Checkout(
@@ -28,10 +28,10 @@ CODE = Checkout(
     },
 )
 USERS, ITEMS, ROUNDS, RUNS = 40, 200, 20, 200
-_TIMES = 5  # own items that a list has entries at most
+_LENGTH_FACTOR = 5  # maximum entries of a list per own item
 
 
-def device(folder: Path) -> Callable[..., dict[str, Any]]:
+def make_send(folder: Path) -> Callable[..., dict[str, Any]]:
     """Returns the client as a function of a history: its item and score lists, of fixed length."""
     client, parse = CODE.load(folder, "client", "parse", options=["--device", "cpu"])
     args = parse.args
@@ -39,10 +39,10 @@ def device(folder: Path) -> Callable[..., dict[str, Any]]:
     def send(
         history: History, model: Any, rng: np.random.Generator, state: dict[str, Any]
     ) -> dict[str, Any]:
-        items = np.full(_TIMES * history.n_items, -1)
+        items = np.full(_LENGTH_FACTOR * history.n_items, -1)
         scores = np.zeros(items.shape)
         own = history.items.tolist()
-        if not own or len(own) == history.n_items:  # the released one draws forever
+        if not own or len(own) == history.n_items:  # the released client would draw forever
             return {"items": items, "scores": scores}
         seed_globals(rng)
         if "device" not in state:
@@ -67,7 +67,7 @@ def device(folder: Path) -> Callable[..., dict[str, Any]]:
     return send
 
 
-def data() -> np.ndarray:
+def make_data() -> np.ndarray:
     """Random histories (users, items), with a few popular items."""
     rng = np.random.default_rng(0)
     odds = rng.normal(-2.5, 1.0, ITEMS) + rng.normal(0, 0.5, (USERS, 1))
@@ -76,12 +76,12 @@ def data() -> np.ndarray:
 
 def audit(folder: Path) -> Iterator[str]:
     """Runs PTF-FedRec's code in ``folder``, and yields one line per result."""
-    given, more = data(), "interaction-membership"
+    given, more = make_data(), "interaction-membership"
     kinds = {"items": "items", "scores": "ratings"}
     played: dict[str, Any] = {
-        "claim": ASKED,
+        "claim": CLAIM,
         "rounds": ROUNDS,
         "kinds": kinds,
         "upload_seconds": 0.05,
     }
-    yield from audited("released", device(folder), given, RUNS, more, **played)
+    yield from measure("released", make_send(folder), given, RUNS, more, **played)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.rows import compared
+from benchmarks.released.rows import compare_rows
 from benchmarks.wild.pytorch_recsys import EPSILON, ITEMS
 
 CODE = Checkout(
@@ -29,21 +29,21 @@ UNUSED = ("pybloom_live", "tqdm", "utility.fast_rank_topK", "utility.utils")
 ALL_NEIGHBOURS = -1
 
 
-class _MadeError(Exception):
+class _StopError(Exception):
     """Raised with the reports as argument, to stop the computation after they are made."""
 
 
-def _reports(module: ModuleType, flip: str, similarity: str, *inputs: Any, **settings: Any) -> Any:
+def _capture(module: ModuleType, flip: str, similarity: str, *inputs: Any, **settings: Any) -> Any:
     """The reports that the module's function ``flip`` returns when ``similarity`` calls it."""
     original = getattr(module, flip)
 
-    def flipped(*arguments: Any) -> None:
-        raise _MadeError(original(*arguments))
+    def stop(*arguments: Any) -> None:
+        raise _StopError(original(*arguments))
 
     try:
-        setattr(module, flip, flipped)
+        setattr(module, flip, stop)
         getattr(module, similarity)(*inputs, **settings)
-    except _MadeError as made:
+    except _StopError as made:
         return made.args[0]
     finally:
         setattr(module, flip, original)
@@ -53,25 +53,25 @@ def audit(folder: Path) -> Iterator[str]:
     """Yields lines with the measured and the stored results for each computation of similarity."""
     sparse, paired = CODE.load(folder, "noise.ItemSimSparse", "noise.ItemSim", blank=UNUSED)
 
-    def path(flip: str, similarity: str, **settings: Any) -> Callable[..., NDArray[Any]]:
+    def wrap(flip: str, similarity: str, **settings: Any) -> Callable[..., NDArray[Any]]:
         """Returns a function that draws reports of users with one item."""
 
         def call(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
             seed_globals(rng)
             histories = csr_matrix(np.full((size, 1), x))
-            reports = _reports(
+            reports = _capture(
                 sparse, flip, similarity, histories, EPSILON, neighbors=ALL_NEIGHBOURS, **settings
             )
             return reports.toarray()[:, 0].astype(int)
 
         return call
 
-    def dense(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
+    def draw_dense(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
         """Reports of one item by ``size`` users, once for each other item."""
         seed_globals(rng)
         users = np.arange(size) if x else np.array([], dtype=int)
         pairs = [
-            _reports(
+            _capture(
                 paired,
                 "construct_fake_report_pairs",
                 "helper_sim",
@@ -82,9 +82,9 @@ def audit(folder: Path) -> Iterator[str]:
         return np.hstack([first for first, _ in pairs]).astype(int)
 
     calls = {
-        "symmetric": path("flipping_helper", "fast_item_sim"),
-        "asymmetric": path("flipping_helper", "fast_item_sim_optimal"),
-        "plain_asymmetric": path("sparse_conditional_flipping", "noisy_item_sim", optimal=True),
-        "dense": dense,
+        "symmetric": wrap("flipping_helper", "fast_item_sim"),
+        "asymmetric": wrap("flipping_helper", "fast_item_sim_optimal"),
+        "plain_asymmetric": wrap("sparse_conditional_flipping", "noisy_item_sim", optimal=True),
+        "dense": draw_dense,
     }
-    yield from compared("pytorch_recsys", calls)
+    yield from compare_rows("pytorch_recsys", calls)

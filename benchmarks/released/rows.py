@@ -7,27 +7,27 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.wild.package import Package
-from benchmarks.wild.rows import Row, measured, stored
+from benchmarks.wild.rows import Row, measure_finding, read_rows
 
 
-def compared(
+def compare_rows(
     name: str, calls: Mapping[str, Callable[..., Any]], samples: int | None = None
 ) -> Iterator[str]:
     """Yields the measured and the stored result of each mechanism that ``calls`` has.
 
-    ``calls`` maps a mechanism's key to its released code. ``samples`` are drawn per input, by
-    default as many as for the stored result.
+    calls: released code by the key of its mechanism.
+    samples: draws per input; by default as many as for the stored result.
     """
-    known = stored()
-    for finding in Package(name).findings():
+    known = read_rows()
+    for finding in Package(name).list_findings():
         if finding.key in calls:
             theirs = replace(finding, call=calls[finding.key], samples=samples or finding.samples)
-            row = measured(theirs)
-            yield _line("released", row)
-            yield _line("here", known[finding.place])
+            row = measure_finding(theirs)
+            yield _format_row("released", row)
+            yield _format_row("here", known[finding.address])
 
 
-def _line(whose: str, row: Row) -> str:
+def _format_row(whose: str, row: Row) -> str:
     return (
         f"{whose}: {row.name} ({row.setting}): claims {row.claimed}, measured {row.measured}, "
         f"{row.verdict} (draws: {row.draws}; failed: {row.failed})"

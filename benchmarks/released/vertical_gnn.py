@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.figures import verified
+from benchmarks.released.figures import verify
 from fedrec_auditor.targets.mechanisms.report_mechanisms import Ternary
 
 CODE = Checkout(
@@ -27,25 +27,25 @@ CODE = Checkout(
         "src/utils.py": "b773794d8bbd75e8a1f7ecc675d6cba6dea7271f",
     },
 )
-SAMPLES, PURE = 40_000, 4.0
-"""Draws for an input, and an epsilon without delta that nobody claims."""
-LARGE = 2.0
-"""A gradient beyond what it is clamped to."""
-PEOPLE, SKETCH = 500, 5
-"""Users, and how many of them a row of the sketch has."""
+SAMPLES, PURE_EPSILON = 40_000, 4.0
+"""Draws per input, and a pure epsilon for comparison, which nobody claims."""
+LARGE_VALUE = 2.0
+"""A gradient above the clamping limit."""
+N_USERS, SKETCH = 500, 5
+"""Number of users, and of users per row of the sketch."""
 TERNARY, WIDTH = Ternary(bound=0.5, size=3.0), 6
-"""A number of a gradient, as entry 37 has it, and the numbers of a user's row."""
+"""Mechanism for one gradient entry (entry 37), and entries per user row."""
 
 
-class _SteppedError(Exception):
+class _StopError(Exception):
     """Raised when the server would step, to stop after one batch."""
 
 
-def _step() -> None:
-    raise _SteppedError
+def _stop() -> None:
+    raise _StopError
 
 
-def party(gradient: NDArray[np.float64]) -> Any:
+def make_party(gradient: NDArray[np.float64]) -> Any:
     """A stand-in for a silo, with this gradient (n, d) for the user table and zeros elsewhere."""
     import torch
 
@@ -68,14 +68,14 @@ def party(gradient: NDArray[np.float64]) -> Any:
     return Party()
 
 
-def quantized(train: ModuleType, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+def quantize(train: ModuleType, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
     """The message of a silo for a gradient (n, d), if the other silo's gradient is zero."""
     import torch
 
     args = SimpleNamespace(
         epochs=1, n_parties=2, n_ptcp=2, n_layers=1, latent_dim=1, clip=3.0, device="cpu"
     )
-    parties = [party(gradient), party(np.zeros_like(gradient))]
+    parties = [make_party(gradient), make_party(np.zeros_like(gradient))]
     numbers = torch.zeros(1)
     try:
         train.train_GCN(
@@ -83,12 +83,12 @@ def quantized(train: ModuleType, gradient: NDArray[np.float64]) -> NDArray[np.fl
             [],
             parties,
             {0: torch.arange(1), 1: torch.arange(1, 2)},
-            [SimpleNamespace(step=_step)] * 2,
+            [SimpleNamespace(step=_stop)] * 2,
             SimpleNamespace(n_users=1, m_items=2),
             torch.ones(1, 1),
             args,
         )
-    except _SteppedError:
+    except _StopError:
         return np.asarray(parties[0].embedding_user.weight.grad, np.float64)
     raise AssertionError("no step was made")
 
@@ -97,17 +97,17 @@ def audit(folder: Path) -> Iterator[str]:
     """Yields one line per result; a number is compared with entry 37 of the catalogue."""
     train, utils = CODE.load(folder / "src", "train", "utils")
 
-    def number(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
+    def draw_number(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
         seed_globals(rng)
-        return quantized(train, np.full((size, 1), x))[:, 0]
+        return quantize(train, np.full((size, 1), x))[:, 0]
 
-    def row(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
+    def draw_row(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
         seed_globals(rng)
-        return quantized(train, np.full((size, WIDTH), x))
+        return quantize(train, np.full((size, WIDTH), x))
 
     rng = np.random.default_rng(0)
-    for x in (0.0, TERNARY.bound / 2, LARGE):
-        sent = number(x, rng, 10 * SAMPLES)
+    for x in (0.0, TERNARY.bound / 2, LARGE_VALUE):
+        sent = draw_number(x, rng, 10 * SAMPLES)
         values, counts = np.unique(sent, return_counts=True)
         shares = ", ".join(
             f"{v:g}: {c / len(sent):.4f}" for v, c in zip(values, counts, strict=True)
@@ -117,35 +117,35 @@ def audit(folder: Path) -> Iterator[str]:
             f"released: of {len(sent):,} times a gradient of {x:g} is sent as {{{shares}}}; here 0 "
             f"with chance {chance[0]:.4f}, {TERNARY.size:g} with {chance[1]:.4f}"
         )
-    ends = (-LARGE, LARGE)
+    ends = (-LARGE_VALUE, LARGE_VALUE)
     words = "a number of a gradient, either sign"
     for delta in (TERNARY.min_delta, 0.9 * TERNARY.min_delta, 0.0):
-        asked: dict[str, Any] = {"epsilon": 0.0 if delta else PURE, "delta": delta}
-        yield verified("released", words, number, inputs=ends, samples=SAMPLES, **asked)
-        yield verified("here", words, TERNARY, **asked)
+        asked: dict[str, Any] = {"epsilon": 0.0 if delta else PURE_EPSILON, "delta": delta}
+        yield verify("released", words, draw_number, inputs=ends, samples=SAMPLES, **asked)
+        yield verify("here", words, TERNARY, **asked)
     delta_row = 1.0 - (1.0 - TERNARY.min_delta) ** WIDTH
     for delta in (delta_row, 0.9 * delta_row):
-        yield verified(
+        yield verify(
             "released",
             f"a user's row of {WIDTH}, either sign",
-            row,
+            draw_row,
             epsilon=0.0,
             delta=delta,
             inputs=ends,
             samples=SAMPLES,
         )
-    yield from sketched(utils)
+    yield from describe_sketch(utils)
 
 
-def sketched(utils: ModuleType) -> Iterator[str]:
+def describe_sketch(utils: ModuleType) -> Iterator[str]:
     """Yields lines on the sketch of sums over users, and on one user's entries in it."""
     rng = np.random.default_rng(1)
     seed_globals(rng)
-    phi = utils.sparseProject(PEOPLE // SKETCH, PEOPLE, 1)
+    phi = utils.sparseProject(N_USERS // SKETCH, N_USERS, 1)
     entries, signs = np.count_nonzero(phi, axis=0), np.unique(phi[phi != 0])
     alone = int((np.count_nonzero(phi, axis=1) == 1).sum())
     yield (
-        f"released: a sketch of {PEOPLE} users has {len(phi)} rows, {entries.min()} to "
+        f"released: a sketch of {N_USERS} users has {len(phi)} rows, {entries.min()} to "
         f"{entries.max()} entries a user, of {signs.tolist()}; {alone} users are alone in a row"
     )
     yield (

@@ -1,7 +1,8 @@
 """Mechanisms of public packages, one module per package, as callables for ``auditor verify``.
 
-The package's claims and the expected results are in the TOML file of the same name. Each callable
-draws from a global generator, which is seeded from ours before every call.
+The TOML file of the same name has one table per mechanism, with the package's claim and the exact
+epsilon. The table and the callable have the same name, a noun. Callables that draw from a global
+generator seed it from ours before every call.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Drawn = Callable[[Any, np.random.Generator, int], NDArray[Any]]
+Call = Callable[[Any, np.random.Generator, int], NDArray[Any]]
 
 
-def at_once(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], Any]], Drawn]:
-    """Returns a decorator from ``draw(x, size)`` to ``call(x, rng, size)`` for ``verify_ldp``.
+def draw_in_batch(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], Any]], Call]:
+    """Returns a decorator that turns ``draw(x, size)`` into ``call(x, rng, size)``.
 
-    ``draw`` uses the global generators of random and numpy, and those of ``seeders``.
+    seeders: functions that seed further global generators of ``draw`` than random's and numpy's.
     """
 
-    def wrap(draw: Callable[[Any, int], Any]) -> Drawn:
+    def wrap(draw: Callable[[Any, int], Any]) -> Call:
         def call(x: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
             for seed in (random.seed, np.random.seed, *seeders):
                 seed(rng.integers(2**32).item())
@@ -34,17 +35,17 @@ def at_once(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], An
     return wrap
 
 
-def one_by_one(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any], Any]], Drawn]:
-    """Returns a decorator from ``draw(x)``, one output, to ``call(x, rng, size)``.
+def draw_one_by_one(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any], Any]], Call]:
+    """Returns a decorator that turns ``draw(x)``, for one output, into ``call(x, rng, size)``.
 
-    ``seeders`` are as for ``at_once``.
+    seeders: see ``draw_in_batch``.
     """
 
-    def wrap(draw: Callable[[Any], Any]) -> Drawn:
-        def many(x: Any, size: int) -> NDArray[Any]:
+    def wrap(draw: Callable[[Any], Any]) -> Call:
+        def fill(x: Any, size: int) -> NDArray[Any]:
             return np.array([draw(x) for _ in range(size)])
 
-        many.__name__, many.__module__, many.__doc__ = draw.__name__, draw.__module__, draw.__doc__
-        return at_once(*seeders)(many)
+        fill.__name__, fill.__module__, fill.__doc__ = draw.__name__, draw.__module__, draw.__doc__
+        return draw_in_batch(*seeders)(fill)
 
     return wrap

@@ -6,16 +6,18 @@ from typing import Any
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-ZOO = INSTALLED.load("autodp.mechanism_zoo")
-TRANSFORMERS = INSTALLED.load("autodp.transformer_zoo")
+PACKAGE = Package.from_module(__name__)
+ZOO = PACKAGE.load("autodp.mechanism_zoo")
+TRANSFORMERS = PACKAGE.load("autodp.transformer_zoo")
 
 
 def gaussian(gaussian: float, delta: float) -> float:
+    """Epsilon by autodp of Gaussian noise."""
     return float(ZOO.ExactGaussianMechanism(sigma=gaussian).get_approxDP(delta))
 
 
 def laplace(laplace: float, delta: float) -> float:
+    """Epsilon by autodp of Laplace noise."""
     return float(ZOO.LaplaceMechanism(b=laplace).get_approxDP(delta))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-ACCOUNTING = INSTALLED.load("deepee.privacy_accounting", "deepee")
+PACKAGE = Package.from_module(__name__)
+ACCOUNTING = PACKAGE.load("deepee.privacy_accounting", "deepee")
 RECORDS, BATCH = 1000, 10
 
 

@@ -11,37 +11,37 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.wild import at_once, one_by_one
+from benchmarks.wild import draw_in_batch, draw_one_by_one
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-vars(INSTALLED.load("DiffPriv", "DiffPriv")).update(numpy=np, random=random, math=math)
-DIFF = INSTALLED.load("DiffPriv.diff")
+PACKAGE = Package.from_module(__name__)
+vars(PACKAGE.load("DiffPriv", "DiffPriv")).update(numpy=np, random=random, math=math)
+DIFF = PACKAGE.load("DiffPriv.diff")
 EPSILON = 1.0
 ROWS = 10
 
 
-@one_by_one()
+@draw_one_by_one()
 def response(x: int) -> int:
-    """The reported last of three answers 0, 1 and x."""
+    """The randomized last answer of three: 0, 1 and x."""
     answers = [0, 1, x]
     DIFF.randresponse(answers)
     return answers[2]
 
 
-@at_once()
+@draw_in_batch()
 def record(x: int, size: int) -> NDArray[np.float64]:
-    """The reported first of ten records, x, if the sensitivity is that of their mean."""
-    return _noisy(x, size, None)
+    """The noisy first of ten records, x, with the sensitivity of the records' mean."""
+    return _add_noise(x, size, None)
 
 
-@at_once()
+@draw_in_batch()
 def record_of_a_range(x: int, size: int) -> NDArray[np.float64]:
-    """The reported value of the first record, x, if the sensitivity is given as 1."""
-    return _noisy(x, size, [1.0] * size)
+    """The noisy first of ten records, x, with a given sensitivity of 1."""
+    return _add_noise(x, size, [1.0] * size)
 
 
-def _noisy(x: int, size: int, sensitivity: list[float] | None) -> NDArray[np.float64]:
+def _add_noise(x: int, size: int, sensitivity: list[float] | None) -> NDArray[np.float64]:
     """Noisy first records of ``size`` columns in a file, in which all other records are 0."""
     rows = [x] + [0] * (ROWS - 1)
     data = io.StringIO("\n".join(",".join([f"{value}"] * size) for value in rows))
@@ -52,6 +52,6 @@ def _noisy(x: int, size: int, sensitivity: list[float] | None) -> NDArray[np.flo
     return np.array([float(value) for value in first.split(",")[:size]])
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism: the change 1 divided by the scale 2 * sensitivity / epsilon."""
     return {"record": ROWS * EPSILON / 2.0, "record_of_a_range": EPSILON / 2.0}

@@ -14,18 +14,19 @@ from benchmarks.others import diffprivlib as others
 from benchmarks.wild.package import Package
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
-INSTALLED = Package.of(__name__)
-INSTALLED.load("diffprivlib.mechanisms", "diffprivlib.models")
+PACKAGE = Package.from_module(__name__)
+PACKAGE.load("diffprivlib.mechanisms", "diffprivlib.models")
 DELTA, MU = 1e-9, 1.0 / 0.3442083317691189
-"""Of the noise that ``GaussianAnalytic`` has at epsilon 20."""
+"""Delta, and sensitivity divided by the noise of ``GaussianAnalytic``, at epsilon 20."""
 
 
 def exponential(x: str, rng: np.random.Generator, size: int) -> NDArray[np.str_]:
-    (case,) = (case for case in others.cases() if "balanced" in case.setting)
+    """Outputs of ``ExponentialCategorical`` on categories that are balanced at epsilon / 2 only."""
+    (case,) = (case for case in others.list_cases() if "balanced" in case.setting)
     return np.asarray(case.call(x, rng, size))
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, from the noise and from normalisers."""
     balanced = math.log(100.0) + math.log(2.65 / 2.01)
     return {"gaussiananalytic": find_gaussian_epsilon(DELTA, MU), "exponential": balanced}

@@ -6,8 +6,8 @@ import numpy as np
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-FOREST = INSTALLED.load(
+PACKAGE = Package.from_module(__name__)
+FOREST = PACKAGE.load(
     "distributed_random_forest.models.dp_rf",
     "distributed_random_forest",
     "distributed_random_forest.models",

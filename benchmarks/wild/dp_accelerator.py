@@ -8,26 +8,26 @@ from typing import Any
 from benchmarks.wild import exact
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-ACCOUNTING = INSTALLED.load("dp_accelerator")
+PACKAGE = Package.from_module(__name__)
+ACCOUNTING = PACKAGE.load("dp_accelerator")
 RECORDS = 60_000
 
 
-def _accountant(gaussian: float, rate: float) -> Any:
+def _make_accountant(gaussian: float, rate: float) -> Any:
     return ACCOUNTING.DPSGDAccountant(gaussian, round(rate * RECORDS), RECORDS)
 
 
 def curve(gaussian: float, rate: float, rounds: int, delta: float) -> float:
     """Epsilon from the package's ``get_rdp_curve``, by the conversion of Mironov."""
-    orders = _accountant(gaussian, rate).get_rdp_curve(rounds)
+    orders = _make_accountant(gaussian, rate).get_rdp_curve(rounds)
     return float(min(loss + math.log(1.0 / delta) / (a - 1.0) for a, loss in orders.items()))
 
 
 def epsilon(gaussian: float, rate: float, rounds: int, delta: float) -> float:
     """Epsilon by the package's ``get_epsilon``."""
-    return float(_accountant(gaussian, rate).get_epsilon(rounds, delta))
+    return float(_make_accountant(gaussian, rate).get_epsilon(rounds, delta))
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon of ``curve``'s setting, from normal tails."""
-    return {"curve": exact.sampled_gaussian(0.01, 1.0, 1e-5)}
+    return {"curve": exact.find_sampled_epsilon(0.01, 1.0, 1e-5)}

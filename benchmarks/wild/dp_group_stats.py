@@ -6,10 +6,11 @@ import numpy as np
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-MECHANISMS = INSTALLED.load("dp_group_stats.mechanisms")
+PACKAGE = Package.from_module(__name__)
+MECHANISMS = PACKAGE.load("dp_group_stats.mechanisms")
 EPSILON = 1.0
 
 
 def laplace(x: int, rng: np.random.Generator) -> float:
+    """x with the package's Laplace noise for sensitivity 1."""
     return x + float(MECHANISMS.laplace_noise(EPSILON, 1.0, rng))

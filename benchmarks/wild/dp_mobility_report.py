@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.wild import one_by_one
+from benchmarks.wild import draw_one_by_one
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-PRIVACY = INSTALLED.load(
+PACKAGE = Package.from_module(__name__)
+PRIVACY = PACKAGE.load(
     "dp_mobility_report.privacy.diff_privacy",
     "dp_mobility_report",
     "dp_mobility_report.privacy",
@@ -16,7 +16,7 @@ PRIVACY = INSTALLED.load(
 )
 
 
-@one_by_one()
+@draw_one_by_one()
 def bounds(x: int) -> bool:
     """Whether the largest record, 77.7 for x = 1, is among the returned bounds."""
     data = np.array([1.0, 2.0, 3.0, 4.0, (4.5, 77.7)[int(x)]])

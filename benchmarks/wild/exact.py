@@ -14,7 +14,7 @@ from scipy.stats import norm
 Distribution = Mapping[Hashable, float]
 
 
-def epsilon(distributions: Iterable[Distribution]) -> float:
+def find_epsilon(distributions: Iterable[Distribution]) -> float:
     """The largest log-ratio of an output's probabilities, over all pairs of distributions.
 
     Infinite if an output is possible under one distribution only.
@@ -28,18 +28,18 @@ def epsilon(distributions: Iterable[Distribution]) -> float:
     return worst
 
 
-def sampled_gaussian(rate: float, sigma: float, delta: float) -> float:
+def find_sampled_epsilon(rate: float, sigma: float, delta: float) -> float:
     """Epsilon of (1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2), from the normal tails."""
 
-    def excess(epsilon: float) -> float:
+    def compute_excess(epsilon: float) -> float:
         edge = sigma**2 * math.log((math.exp(epsilon) - 1.0 + rate) / rate) + 0.5
         own, other = norm.sf(edge / sigma), norm.sf((edge - 1.0) / sigma)
         return float((1.0 - rate) * own + rate * other - math.exp(epsilon) * own - delta)
 
-    return float(brentq(excess, 1e-9, 50.0, xtol=1e-12))
+    return float(brentq(compute_excess, 1e-9, 50.0, xtol=1e-12))
 
 
-def mixture(parts: Iterable[tuple[float, Distribution]]) -> Distribution:
+def mix(parts: Iterable[tuple[float, Distribution]]) -> Distribution:
     """The mixture of several distributions with the given weights."""
     mixed: Counter[Hashable] = Counter()
     for weight, part in parts:
@@ -48,7 +48,7 @@ def mixture(parts: Iterable[tuple[float, Distribution]]) -> Distribution:
     return mixed
 
 
-def product(parts: Iterable[Distribution]) -> Distribution:
+def join(parts: Iterable[Distribution]) -> Distribution:
     """The joint distribution of independent draws, whose outputs are tuples."""
     joint: dict[Hashable, float] = {}
     for drawn in itertools.product(*(part.items() for part in parts)):
@@ -56,31 +56,33 @@ def product(parts: Iterable[Distribution]) -> Distribution:
     return joint
 
 
-def uniform(outputs: Iterable[Hashable]) -> Distribution:
+def make_uniform(outputs: Iterable[Hashable]) -> Distribution:
+    """The uniform distribution on ``outputs``."""
     listed = list(outputs)
     return dict.fromkeys(listed, 1.0 / len(listed))
 
 
-def bit(one: float) -> Distribution:
+def make_bit(one: float) -> Distribution:
+    """The distribution of a bit, which is 1 with probability ``one``."""
     return {1: one, 0: 1.0 - one}
 
 
-def response(x: Hashable, outputs: Iterable[Hashable], epsilon: float) -> Distribution:
+def make_response(x: Hashable, outputs: Iterable[Hashable], epsilon: float) -> Distribution:
     """k-ary randomized response: the truth is e^epsilon times as likely as any other output."""
     weights = {y: math.exp(epsilon) if y == x else 1.0 for y in outputs}
     return {y: weight / sum(weights.values()) for y, weight in weights.items()}
 
 
-def unary(x: int | None, k: int, p: float, q: float) -> Distribution:
+def make_unary(x: int | None, k: int, p: float, q: float) -> Distribution:
     """Bits of a one-hot vector: 1 with probability p at ``x``, with q elsewhere."""
-    return product(bit(p if i == x else q) for i in range(k))
+    return join(make_bit(p if i == x else q) for i in range(k))
 
 
-def sampled_with_fakes(
+def mix_with_fakes(
     x: tuple[Any, ...], report: Callable[[Any], Distribution], fake: Distribution
 ) -> Distribution:
-    """The distribution of a tuple with one random attribute of ``x`` reported, the others fake."""
+    """The distribution of a tuple with a report of one random attribute of ``x``, else fakes."""
     d = len(x)
-    return mixture(
-        (1.0 / d, product(report(x[i]) if i == j else fake for i in range(d))) for j in range(d)
+    return mix(
+        (1.0 / d, join(report(x[i]) if i == j else fake for i in range(d))) for j in range(d)
     )

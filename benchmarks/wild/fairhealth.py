@@ -9,8 +9,8 @@ import numpy as np
 from benchmarks.wild.package import Package
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
-INSTALLED = Package.of(__name__)
-PRIVACY = INSTALLED.load("fairhealth.federated.privacy", "fairhealth", "fairhealth.federated")
+PACKAGE = Package.from_module(__name__)
+PRIVACY = PACKAGE.load("fairhealth.federated.privacy", "fairhealth", "fairhealth.federated")
 EPSILON, DELTA = 10.0, 1e-5
 
 
@@ -20,6 +20,6 @@ def ten() -> float:
     return float(PRIVACY.add_gaussian_noise(np.zeros(1_000_000), EPSILON).std())
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, derived from the noise."""
     return {"ten": find_gaussian_epsilon(DELTA, EPSILON / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
-from benchmarks.wild import one_by_one
+from benchmarks.wild import draw_one_by_one
 from benchmarks.wild.package import Package
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
-INSTALLED = Package.of(__name__)
-PRIVACY = INSTALLED.load("federated_learning_framework.privacy", "federated_learning_framework")
+PACKAGE = Package.from_module(__name__)
+PRIVACY = PACKAGE.load("federated_learning_framework.privacy", "federated_learning_framework")
 
 
-@one_by_one()
+@draw_one_by_one()
 def without_delta(x: float) -> float:
     """The noisy weight x at epsilon 1 and delta 0."""
     noise = PRIVACY.DifferentialPrivacy(epsilon=1.0, delta=0.0)
@@ -27,7 +27,7 @@ def spent(rounds: int, delta: float) -> float:
     return float(noise.get_privacy_spent(rounds)["epsilon_spent"])
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, from the noise of all steps together."""
     each = math.sqrt(2.0 * math.log(1.25 / 1e-8))
     return {"spent": find_gaussian_epsilon(1e-4, 100.0 / each)}

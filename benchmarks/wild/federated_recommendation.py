@@ -14,6 +14,6 @@ def weights(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64
     return np.full(size, x)
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism: infinite, because each output proves its input."""
     return {"weights": math.inf}

@@ -10,7 +10,7 @@ EPSILON, DELTA = 8.0, 1e-5
 SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / EPSILON
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, derived from the noise."""
     return {
         "present": find_gaussian_epsilon(DELTA, 1.0 / SIGMA),

@@ -19,16 +19,16 @@ MECHANISMS = (
     "other",
     "randomized response",
 )
-"""Kinds of what is verified; hashes and sketches that are flipped are randomized response."""
+"""Kinds of mechanisms; flipped hashes and sketches count as randomized response."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding(Case):
     """A mechanism of a public package at the epsilon that the package states.
 
-    - ``key``: its name in ``module``, the package's module here
+    - ``key``: its name in ``module``, the module of ``benchmarks.wild`` on the package
     - ``mechanism``: one of ``MECHANISMS``
-    - ``exact``: its epsilon at the claimed delta, for the named inputs
+    - ``exact``: its exact epsilon at the claimed delta, for the given inputs
     - ``claim``: the place of the claim in the package, and our reading of it
     - ``remark``: the code's behaviour, and the derivation of the exact epsilon
     - ``holds_if``: the more favourable reading or use under which the claim holds
@@ -48,12 +48,12 @@ class Finding(Case):
     account: Mapping[str, Any] | None = None
 
     @property
-    def place(self) -> str:
-        """The key of its stored result, "module:key", without the module's package."""
+    def address(self) -> str:
+        """The key of its stored result, "module:key", such as "flwr:local"."""
         return f"{self.module.rpartition('.')[2]}:{self.key}"
 
     @property
-    def broken(self) -> bool:
+    def is_refuted(self) -> bool:
         """Whether the exact epsilon exceeds the claimed epsilon."""
         return self.exact > self.epsilon * (1.0 + 1e-9)
 

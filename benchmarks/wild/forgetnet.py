@@ -7,18 +7,18 @@ import io
 
 import torch
 
-from benchmarks.wild import one_by_one
+from benchmarks.wild import draw_one_by_one
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
+PACKAGE = Package.from_module(__name__)
 BLANK = ("forgetnet", "forgetnet.dp", "transformers", "transformers.modeling_utils")
 EPSILON, DELTA = 1.0, 1e-5
 
 
-@one_by_one(torch.manual_seed)
+@draw_one_by_one(torch.manual_seed)
 def gradient(x: int) -> int:
     """The number of nonzero entries in the returned gradient; its last entry is x."""
-    shuffle = INSTALLED.load("forgetnet.dp.dp_shuffle", *BLANK)
+    shuffle = PACKAGE.load("forgetnet.dp.dp_shuffle", *BLANK)
     model = torch.nn.Linear(4, 1, bias=False)
     with contextlib.redirect_stdout(io.StringIO()):  # it prints
         generator = shuffle.DPShuffleGenerator(

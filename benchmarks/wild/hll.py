@@ -6,20 +6,21 @@ import math
 
 import numpy as np
 
-from benchmarks.wild import one_by_one
+from benchmarks.wild import draw_one_by_one
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-PACKAGE = INSTALLED.load("hll_py")
+PACKAGE = Package.from_module(__name__)
+MODULE = PACKAGE.load("hll_py")
 EPSILON, BITS = 4.0, 64
 
 
-@one_by_one()
+@draw_one_by_one()
 def hashed(x: int) -> int:
-    sketch = PACKAGE.HyperLogLogLDP(PACKAGE.SketchConfig(epsilon=EPSILON))
+    """The noisy hash of a word that depends on x."""
+    sketch = MODULE.HyperLogLogLDP(MODULE.SketchConfig(epsilon=EPSILON))
     return np.uint64(sketch._random_or_true_hash(f"word{x}") % 2**BITS)
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism: the probability of the true hash over that of any other."""
     return {"hashed": math.log(1.0 + math.exp(EPSILON) * 2.0**BITS)}

@@ -7,9 +7,9 @@ import math
 from benchmarks.wild.package import Package
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
-INSTALLED = Package.of(__name__)
-MECHANISM = INSTALLED.load("InfTDA.mechanism", "InfTDA")
-BUDGETS = INSTALLED.load("InfTDA.differential_privacy", "InfTDA")
+PACKAGE = Package.from_module(__name__)
+MECHANISM = PACKAGE.load("InfTDA.mechanism", "InfTDA")
+BUDGETS = PACKAGE.load("InfTDA.differential_privacy", "InfTDA")
 DELTA, TUPLES, LEVELS = 1e-6, 25, 2
 
 
@@ -20,6 +20,6 @@ def alike() -> float:
     return float(sensitivity / math.sqrt(2.0 * budget))
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, from the noise, if all tuples of a user change together."""
     return {"alike": find_gaussian_epsilon(DELTA, math.sqrt(2.0) * TUPLES / 53.499800619763)}

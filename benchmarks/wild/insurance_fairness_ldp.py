@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from benchmarks.wild import exact
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-MECHANISMS = INSTALLED.load("insurance_fairness_ldp.mechanisms", "insurance_fairness_ldp")
+PACKAGE = Package.from_module(__name__)
+MECHANISMS = PACKAGE.load("insurance_fairness_ldp.mechanisms", "insurance_fairness_ldp")
 EPSILON = 1.0
-SHORT_AND_LONG, ONE_WIDTH = ("Male", "Female"), ("a", "b", "c")
+UNEQUAL_LABELS, EQUAL_LABELS = ("Male", "Female"), ("a", "b", "c")
 
 
 def label(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
     """Reports of persons whose label is the short (x = 0) or the long one."""
-    return _report(x, rng, size, SHORT_AND_LONG)
+    return _report(x, rng, size, UNEQUAL_LABELS)
 
 
 def label_of_one_width(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
-    return _report(x, rng, size, ONE_WIDTH)
+    """Reports of persons with label x, if all labels have one length."""
+    return _report(x, rng, size, EQUAL_LABELS)
 
 
 def _report(x: int, rng: np.random.Generator, size: int, labels: Sequence[str]) -> NDArray[Any]:
@@ -32,17 +33,17 @@ def _report(x: int, rng: np.random.Generator, size: int, labels: Sequence[str]) 
     return np.asarray(MECHANISMS.privatise(true, EPSILON, list(labels), random_state=rng))
 
 
-def distribution(true: str, labels: Sequence[str]) -> exact.Distribution:
+def make_distribution(true: str, labels: Sequence[str]) -> exact.Distribution:
     """The distribution of reports of a label; they are cut to as many letters as it has."""
     cut: Counter[Hashable] = Counter()
-    for reported, mass in exact.response(true, labels, EPSILON).items():
+    for reported, mass in exact.make_response(true, labels, EPSILON).items():
         cut[str(reported)[: len(true)]] += mass
     return cut
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, from listed outputs."""
     return {
-        key: exact.epsilon(distribution(true, labels) for true in labels)
-        for key, labels in (("label", SHORT_AND_LONG), ("label_of_one_width", ONE_WIDTH))
+        key: exact.find_epsilon(make_distribution(true, labels) for true in labels)
+        for key, labels in (("label", UNEQUAL_LABELS), ("label_of_one_width", EQUAL_LABELS))
     }

@@ -8,20 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks.wild import at_once, one_by_one
+from benchmarks.wild import draw_in_batch, draw_one_by_one
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-UNLEARNING = INSTALLED.load("sage_privacy.dp_unlearning.unlearning_engine")
-LAPLACE = INSTALLED.load("sage_privacy.dp.laplace")
+PACKAGE = Package.from_module(__name__)
+UNLEARNING = PACKAGE.load("sage_privacy.dp_unlearning.unlearning_engine")
+LAPLACE = PACKAGE.load("sage_privacy.dp.laplace")
 EPSILON = 1.0
-NEAR = np.array([1.0, 1.0])
-"""A vector that stays, and the one that is forgotten for input 0."""
-OTHER = np.array([1.0, 2.0])
-"""The one that is forgotten for input 1."""
+VECTOR_0 = np.array([1.0, 1.0])
+"""The retained vector, and the vector that is forgotten for input 0."""
+VECTOR_1 = np.array([1.0, 2.0])
+"""The vector that is forgotten for input 1."""
 
 
-def _forgotten(x: int, size: int, strategy: str) -> NDArray[np.float64]:
+def _forget(x: int, size: int, strategy: str) -> NDArray[np.float64]:
     """First entries of the vectors (x, 0) as returned when they are unlearned."""
     engine = UNLEARNING.UnlearningEngine(EPSILON, 0.0, total_budget_epsilon=EPSILON * size)
     vectors = np.tile([float(x), 0.0], (size, 1))
@@ -30,48 +30,52 @@ def _forgotten(x: int, size: int, strategy: str) -> NDArray[np.float64]:
     return np.asarray(done.metadata["perturbed_vectors"][:, 0])
 
 
-@at_once()
+@draw_in_batch()
 def selective(x: int, size: int) -> NDArray[np.float64]:
-    return _forgotten(x, size, "selective")
+    """Unlearned vectors (first entries) by the strategy "selective"."""
+    return _forget(x, size, "selective")
 
 
-@at_once()
+@draw_in_batch()
 def adaptive(x: int, size: int) -> NDArray[np.float64]:
-    return _forgotten(x, size, "adaptive")
+    """Unlearned vectors (first entries) by the strategy "adaptive"."""
+    return _forget(x, size, "adaptive")
 
 
-@at_once()
+@draw_in_batch()
 def uniform(x: int, size: int) -> NDArray[np.float64]:
-    return _forgotten(x, size, "uniform")
+    """Unlearned vectors (first entries) by the strategy "uniform"."""
+    return _forget(x, size, "uniform")
 
 
-@one_by_one()
+@draw_one_by_one()
 def compensated(x: int) -> bool:
-    """Whether an unlearned vector and its neighbour, as returned, fit the input 1."""
-    true = (NEAR, OTHER)[x]
+    """Whether the returned vector and its returned neighbour are possible for input 1."""
+    true = (VECTOR_0, VECTOR_1)[x]
     engine = UNLEARNING.UnlearningEngine(EPSILON, 0.0)
     said: dict[str, Any] = engine.unlearn_vectors(
-        true[np.newaxis], ["u"], NEAR[np.newaxis], ["n"], return_compensated_neighbors=True
+        true[np.newaxis], ["u"], VECTOR_0[np.newaxis], ["n"], return_compensated_neighbors=True
     ).metadata
-    noise = said["perturbed_vectors"][0] - OTHER
-    similarity = OTHER @ NEAR / np.linalg.norm(OTHER) / np.linalg.norm(NEAR)
-    return np.allclose(said["compensated_neighbors"]["n"], NEAR - similarity * noise)
+    noise = said["perturbed_vectors"][0] - VECTOR_1
+    similarity = VECTOR_1 @ VECTOR_0 / np.linalg.norm(VECTOR_1) / np.linalg.norm(VECTOR_0)
+    return np.allclose(said["compensated_neighbors"]["n"], VECTOR_0 - similarity * noise)
 
 
-@at_once()
+@draw_in_batch()
 def count(x: int, size: int) -> NDArray[np.float64]:
+    """Noisy counts of the data 1 and x."""
     draw = LAPLACE.LaplaceMechanism(EPSILON).private_count
     return np.array([draw(np.array([1, x])) for _ in range(size)], float)
 
 
-@at_once()
+@draw_in_batch()
 def total(x: int, size: int) -> NDArray[np.float64]:
     """Noisy sums of two values, 0.2 and 9 x, clipped to [0, 1]."""
     draw = LAPLACE.LaplaceMechanism(EPSILON).private_sum
     return np.array([draw(np.array([0.2, 9.0 * x]), bounds=(0, 1)) for _ in range(size)])
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, from a count's probability of 0 after truncation."""
     at_zero = stats.laplace.logcdf([-1.0, -2.0])
     return {"count": float(at_zero[0] - at_zero[1])}

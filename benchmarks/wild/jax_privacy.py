@@ -6,11 +6,11 @@ from typing import Any
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-ACCOUNTING = INSTALLED.load("jax_privacy.accounting", "jax_privacy", "chex", "optax")
+PACKAGE = Package.from_module(__name__)
+ACCOUNTING = PACKAGE.load("jax_privacy.accounting", "jax_privacy", "chex", "optax")
 RECORDS = 10_000
 INTERVAL = 1e-3
-"""Of privacy losses; by the default of 1e-4 the upper bound is below that of the audit."""
+"""Grid step of privacy losses; the default 1e-4 gives a bound below the audit's."""
 
 
 def _compute_epsilon(config: Any, gaussian: float, rate: float, rounds: int, delta: float) -> float:

@@ -10,13 +10,13 @@ from typing import Any
 from benchmarks.wild.package import Package
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
-INSTALLED = Package.of(__name__)
-PRIVACY = INSTALLED.load("metafed.privacy.differential_privacy", "metafed", "metafed.privacy")
+PACKAGE = Package.from_module(__name__)
+PRIVACY = PACKAGE.load("metafed.privacy.differential_privacy", "metafed", "metafed.privacy")
 DELTA = 1e-5
 
 
 @cache
-def _noise() -> Any:
+def _make_noise() -> Any:
     logging.disable(logging.CRITICAL)
     return PRIVACY.FederatedDifferentialPrivacy(epsilon=1.0, sampling_rate=1.0)
 
@@ -27,9 +27,9 @@ def turned() -> float:
 
     torch.manual_seed(0)
     update = {"w": torch.zeros(200_000)}
-    return float(_noise().privatize_aggregation([update, update], 1)["w"].std())
+    return float(_make_noise().privatize_aggregation([update, update], 1)["w"].std())
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, from the noise if a client moves by twice the norm."""
     return {"turned": find_gaussian_epsilon(DELTA, 2.0 / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

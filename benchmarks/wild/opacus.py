@@ -6,19 +6,21 @@ from typing import Any
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-ACCOUNTANTS = INSTALLED.load("opacus.accountants", "opacus")
+PACKAGE = Package.from_module(__name__)
+ACCOUNTANTS = PACKAGE.load("opacus.accountants", "opacus")
 
 
-def _after(kind: str, gaussian: float, rate: float, rounds: int, delta: float) -> float:
+def _compute_epsilon(kind: str, gaussian: float, rate: float, rounds: int, delta: float) -> float:
     accountant: Any = getattr(ACCOUNTANTS, kind)()
     accountant.history = [(gaussian, rate, rounds)]
     return float(accountant.get_epsilon(delta))
 
 
 def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    return _after("RDPAccountant", gaussian, rate, rounds, delta)
+    """Epsilon by the package's Renyi accountant, for Poisson samples."""
+    return _compute_epsilon("RDPAccountant", gaussian, rate, rounds, delta)
 
 
 def prv(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    return _after("PRVAccountant", gaussian, rate, rounds, delta)
+    """Epsilon by the package's accountant of privacy loss random variables, for Poisson samples."""
+    return _compute_epsilon("PRVAccountant", gaussian, rate, rounds, delta)

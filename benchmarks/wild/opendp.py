@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-PRELUDE = INSTALLED.load("opendp.prelude")
+PACKAGE = Package.from_module(__name__)
+PRELUDE = PACKAGE.load("opendp.prelude")
 
 
 @cache
-def _measurement(name: str) -> Any:
+def _make_measurement(name: str) -> Any:
     """A mechanism by name; noise has scale 1, and responses are true with probability .75."""
     dp = PRELUDE
     dp.enable_features("contrib")
@@ -28,23 +28,26 @@ def _measurement(name: str) -> Any:
     return dp.m.make_laplace(space, dp.absolute_distance(T=kind), 1.0)
 
 
-def _drawn(name: str, value: Any, size: int) -> NDArray[Any]:
-    measurement = _measurement(name)
+def _draw(name: str, value: Any, size: int) -> NDArray[Any]:
+    measurement = _make_measurement(name)
     return np.array([measurement(value) for _ in range(size)])
 
 
 def laplace(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
     """x with Laplace noise of scale 1, from OpenDP's own generator."""
-    return _drawn("laplace", float(x), size)
+    return _draw("laplace", float(x), size)
 
 
 def geometric(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    return _drawn("geometric", int(x), size)
+    """x with discrete Laplace noise of scale 1."""
+    return _draw("geometric", int(x), size)
 
 
 def response(x: int, rng: np.random.Generator, size: int) -> NDArray[np.str_]:
-    return _drawn("response", "abc"[int(x)], size)
+    """Reports of one of three values by randomized response."""
+    return _draw("response", "abc"[int(x)], size)
 
 
 def response_bool(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
-    return _drawn("response_bool", bool(x), size)
+    """Reports of a bit by randomized response."""
+    return _draw("response_bool", bool(x), size)

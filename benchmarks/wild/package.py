@@ -1,11 +1,16 @@
 """A public package under test: its installation, and the claims of its mechanisms.
 
-Each module of this folder has a TOML file of the same name with the package's claims: ``package``,
-``version``, the packages that it ``needs`` in addition to the project's, or the ``commit`` of a
-repository that cannot be installed and is reimplemented in the module, ``defaults`` of all
-mechanisms, and one table per mechanism, named like a callable of the module. If only the noise is
-tested, the table has its ``law`` (distribution), and the callable measures its standard deviation.
-``Finding`` describes the fields.
+Each module of this folder has a TOML file of the same name with the package's claims:
+
+- ``package``: its name
+- ``version``: its version; or ``commit``: the commit of a repository that cannot be installed, and
+  is reimplemented in the module
+- ``needs``: further packages to install, with versions
+- ``defaults``: fields that all mechanisms share
+- one table per mechanism, named like a callable of the module, with the fields of ``Finding``
+
+If only the noise is tested, the table has its distribution (``law``), and the callable measures its
+standard deviation.
 """
 
 from __future__ import annotations
@@ -26,35 +31,35 @@ from typing import Any
 from benchmarks.wild.finding import Finding
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 
-HERE = Path(__file__).parent
-INSTALLED = HERE.parents[1] / "build" / "wild"
-NAMES = tuple(sorted(path.stem for path in HERE.glob("*.toml")))
-"""The modules of all packages."""
+WILD_FOLDER = Path(__file__).parent
+INSTALL_FOLDER = WILD_FOLDER.parents[1] / "build" / "wild"
+NAMES = tuple(sorted(path.stem for path in WILD_FOLDER.glob("*.toml")))
+"""Module names of all packages."""
 
 
 @dataclass(frozen=True)
 class Package:
     """The package of the module ``name``, installed in its own folder without dependencies.
 
-    Packages of the project itself are used; modules that a package imports only to plot, fit or
-    serve are replaced by empty ones.
+    Dependencies of the project itself are shared. Modules that a package imports for other
+    purposes, such as plots, are replaced by empty ones.
     """
 
     name: str
 
     @classmethod
-    def of(cls, module: str) -> Package:
+    def from_module(cls, module: str) -> Package:
         """Returns the package of a module, given by its full name."""
         return cls(module.rpartition(".")[2])
 
     @cached_property
     def toml(self) -> dict[str, Any]:
         """The contents of the package's TOML file."""
-        return tomllib.loads((HERE / f"{self.name}.toml").read_text(encoding="utf-8"))
+        return tomllib.loads((WILD_FOLDER / f"{self.name}.toml").read_text(encoding="utf-8"))
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The names of the package's mechanisms, which have a table in the TOML file."""
+        """The names of the package's mechanisms: those of the tables in the TOML file."""
         others = ("defaults", "needs")
         tables = (key for key, value in self.toml.items() if isinstance(value, dict))
         return tuple(key for key in tables if key not in others)
@@ -62,15 +67,15 @@ class Package:
     @property
     def folder(self) -> Path:
         """The folder in which the package is installed."""
-        return INSTALLED / self.name
+        return INSTALL_FOLDER / self.name
 
     @property
-    def results(self) -> Path:
+    def results_file(self) -> Path:
         """The file with the measured results of the package."""
-        return INSTALLED / f"{self.name}.json"
+        return INSTALL_FOLDER / f"{self.name}.json"
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """The package's name, with its version or commit."""
         return f"{self.toml['package']} {self.toml.get('version') or self.toml['commit']}"
 
@@ -82,9 +87,7 @@ class Package:
         if "version" not in self.toml:
             return ""
         versions = {self.toml["package"]: self.toml["version"]} | self.toml.get("needs", {})
-        wanted = [
-            f"{name}=={version}" for name, version in versions.items() if not is_here(name, version)
-        ]
+        wanted = [f"{name}=={v}" for name, v in versions.items() if not has_package(name, v)]
         present = {path.stem.lower() for path in self.folder.glob("*.dist-info")}
         if {name.replace("==", "-").replace("-", "_").lower() for name in wanted} <= {
             name.replace("-", "_") for name in present
@@ -110,15 +113,15 @@ class Package:
             sys.path.append(str(self.folder))
         missing = [name for name in blank if name not in sys.modules]
         for name in missing:
-            sys.modules[name] = blank_module(name)
+            sys.modules[name] = make_blank_module(name)
         try:
             return importlib.import_module(module)
         except Exception as error:  # whatever a foreign module raises
             for name in missing:
                 del sys.modules[name]
-            return Absent(error)
+            return AbsentModule(error)
 
-    def findings(self) -> tuple[Finding, ...]:
+    def list_findings(self) -> tuple[Finding, ...]:
         """The package's mechanisms with their claims."""
         module = importlib.import_module(f"benchmarks.wild.{self.name}")
         defaults = self.toml.get("defaults", {})
@@ -141,7 +144,7 @@ class Package:
         return tuple(listed)
 
 
-def is_here(name: str, version: str) -> bool:
+def has_package(name: str, version: str) -> bool:
     """Whether the project's environment has the package at this version."""
     try:
         return metadata.version(name) == version
@@ -149,8 +152,8 @@ def is_here(name: str, version: str) -> bool:
         return False
 
 
-class Absent:
-    """Stands for a module that cannot be imported, and raises its error on first use."""
+class AbsentModule:
+    """A stand-in for a module that cannot be imported, which raises the error on first use."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -159,10 +162,10 @@ class Absent:
         raise self._error.with_traceback(None)
 
 
-def blank_module(name: str) -> ModuleType:
-    """An empty module; if the name is a folder of modules, these can still be imported.
+def make_blank_module(name: str) -> ModuleType:
+    """An empty module, in which every name is None.
 
-    Every name in an empty module is None.
+    If ``name`` is a package, its submodules can still be imported.
     """
     parent = name.rpartition(".")[0]
     whole = not parent or hasattr(sys.modules.get(parent), "__path__")
@@ -170,16 +173,16 @@ def blank_module(name: str) -> ModuleType:
     if spec is not None and spec.submodule_search_locations is not None:
         return importlib.util.module_from_spec(spec)
     blank = ModuleType(name)
-    vars(blank)["__getattr__"] = _nothing
+    vars(blank)["__getattr__"] = _return_none
     return blank
 
 
 def is_blank(module: ModuleType) -> bool:
-    """Whether a module was made empty by ``blank_module``."""
-    return vars(module).get("__getattr__") is _nothing
+    """Whether a module is an empty one of ``make_blank_module``."""
+    return vars(module).get("__getattr__") is _return_none
 
 
-def _nothing(name: str) -> None:
+def _return_none(name: str) -> None:
     """Returns None for a name of an empty module; raises AttributeError for module metadata."""
     if name.startswith("__"):
         raise AttributeError(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from benchmarks.others.case import CONFIDENCE
@@ -32,16 +32,16 @@ INTRODUCTION = f"""## How a row comes about
   code: the finding is of our reading of it.
 - The **command** measures the row again, in the root of this project, once
   `python -m benchmarks.found_in_the_wild` has installed the packages there."""
-Measured = tuple[Finding, Row]
+FindingRow = tuple[Finding, Row]
 
 
-def page(rows: Sequence[Measured]) -> str:
+def format_page(rows: Sequence[FindingRow]) -> str:
     """The page on public packages in Markdown: refuted claims, and a section per package."""
-    refuted = [(finding, row) for finding, row in rows if finding.broken]
+    refuted = [(finding, row) for finding, row in rows if finding.is_refuted]
     parts = [
         INTRODUCTION,
         f"## Refuted: {len(refuted)} of {len(rows)}",
-        _table(
+        _format_table(
             ("package", "mechanism", "claimed", "exact", "holds if"),
             (
                 (row.package, f"`{row.name}`", row.claimed, row.exact, finding.holds_if)
@@ -50,18 +50,18 @@ def page(rows: Sequence[Measured]) -> str:
         ),
     ]
     for package, group in groupby(rows, key=lambda measured: measured[1].package):
-        parts += [f"## {package}", *_section(list(group))]
+        parts += [f"## {package}", *_format_section(list(group))]
     return "\n\n".join(parts) + "\n"
 
 
-def _section(rows: Sequence[Measured]) -> Iterator[str]:
+def _format_section(rows: Sequence[FindingRow]) -> Iterator[str]:
     """Yields the refuted claims of a package, one by one, and a table of the others."""
     for finding, row in rows:
-        if finding.broken:
-            yield _details(finding, row)
-    if honest := [measured for measured in rows if not measured[0].broken]:
+        if finding.is_refuted:
+            yield _format_details(finding, row)
+    if honest := [measured for measured in rows if not measured[0].is_refuted]:
         yield "### Not refuted"
-        yield _table(
+        yield _format_table(
             ("mechanism", "setting", "claimed", "measured", "verdict", "draws", "failed checks"),
             (
                 (
@@ -80,14 +80,14 @@ def _section(rows: Sequence[Measured]) -> Iterator[str]:
         yield "\n".join(f"    {finding.command}" for finding, _ in honest)
 
 
-def _details(finding: Finding, row: Row) -> str:
-    """A refuted claim in words: the claim, the truth, the observed event, and the command."""
+def _format_details(finding: Finding, row: Row) -> str:
+    """A refuted claim in Markdown: the claim, the exact epsilon, the event, and the command."""
     parts = {
         "Setting": finding.setting,
         "Claimed": f"Epsilon {row.claimed}: {finding.claim}",
         "Exact": f"Epsilon {row.exact}: {finding.remark}",
         "Holds if": finding.holds_if,
-        "Event": event(row),
+        "Event": describe_event(row),
         "Failed checks": "" if row.failed == "none" else row.failed,
         "The maintainers might answer": finding.answer,
         "Remedy": finding.remedy,
@@ -97,8 +97,8 @@ def _details(finding: Finding, row: Row) -> str:
     return "\n".join([f"### `{row.name}`", "", *lines])
 
 
-def event(row: Row) -> str:
-    """The observed event with its probabilities, and the epsilon that it shows."""
+def describe_event(row: Row) -> str:
+    """The observed event with its probabilities, and the lower bound of epsilon from it."""
     if not row.event:
         return ""
     sure = "exactly" if row.draws in ("exact", "proved") else f"at confidence {CONFIDENCE}"
@@ -106,7 +106,7 @@ def event(row: Row) -> str:
     return f"{row.event}. Epsilon is {least}, {sure}"
 
 
-def message(finding: Finding, row: Row) -> str:
+def format_message(finding: Finding, row: Row) -> str:
     """A message for the maintainers: the claim, its place, the observed event, and a remedy."""
     version = row.package.rpartition(" ")[2]
     setting = f" ({finding.setting})" if finding.setting else ""
@@ -119,7 +119,7 @@ def message(finding: Finding, row: Row) -> str:
         f"In {row.package}, {finding.name}{setting} {is_given} epsilon {row.claimed}. I read the "
         f"claim as follows: {finding.claim}.",
         f"By my reading it has {least}: {finding.remark}.",
-        f"Seen: {event(row)}." if row.event else "",
+        f"Seen: {describe_event(row)}." if row.event else "",
         f"It would hold if {finding.holds_if.replace(' (see below)', '')}."
         if finding.holds_if
         else "",
@@ -130,6 +130,6 @@ def message(finding: Finding, row: Row) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _table(columns: Sequence[str], rows: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> str:
+def _format_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from benchmarks.wild import exact
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-COMPUTATIONS = INSTALLED.load("pipeline_dp.dp_computations")
-KINDS = INSTALLED.load("pipeline_dp.aggregate_params")
-EPSILON, OTHERS = 1.0, 9
-LARGE = 1_419.0
-"""exp(LARGE / 2) is finite, exp((LARGE + 1) / 2) is not."""
-FAILED = -1
+PACKAGE = Package.from_module(__name__)
+COMPUTATIONS = PACKAGE.load("pipeline_dp.dp_computations")
+KINDS = PACKAGE.load("pipeline_dp.aggregate_params")
+EPSILON, N_OTHERS = 1.0, 9
+LARGE_SCORE = 1_419.0
+"""The exponential of half this score is finite in doubles, of half this score plus 1 it is not."""
+FAILURE = -1
 
 
 def vector(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
@@ -45,7 +45,7 @@ class _Scores:
         self.score = [*scores].__getitem__
 
 
-def _chosen(scores: Sequence[float], rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+def _choose(scores: Sequence[float], rng: np.random.Generator, size: int) -> NDArray[np.int64]:
     """Indices drawn by the package's probabilities for these scores; -1 if it fails."""
     places: list[Any] = list(range(len(scores)))
     mechanism = COMPUTATIONS.ExponentialMechanism(_Scores(scores))
@@ -53,27 +53,28 @@ def _chosen(scores: Sequence[float], rng: np.random.Generator, size: int) -> NDA
         chances = mechanism._calculate_probabilities(EPSILON, places)
         try:
             mechanism.apply(EPSILON, places)
-        except ValueError:  # what the caller sees in place of a choice
-            return np.full(size, FAILED)
+        except ValueError:  # the caller gets an error
+            return np.full(size, FAILURE)
     return rng.choice(places, size, p=chances)
 
 
-def _scores(x: int) -> list[float]:
-    return [float(x), *[1.0 - x] * OTHERS]
+def _make_scores(x: int) -> list[float]:
+    """Score x of the first entry, and 1 - x of the others."""
+    return [float(x), *[1.0 - x] * N_OTHERS]
 
 
 def exponential(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
     """Indices drawn from ten, of which the first has score x and the others 1 - x."""
-    return _chosen(_scores(x), rng, size)
+    return _choose(_make_scores(x), rng, size)
 
 
 def large_scores(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
     """Indices drawn from two scores, a large count plus x, and 0."""
-    return _chosen([LARGE + x, 0.0], rng, size)
+    return _choose([LARGE_SCORE + x, 0.0], rng, size)
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, from the noise and from listed outputs."""
-    weights = [np.exp(np.array(_scores(x)) * EPSILON / 2.0) for x in (0, 1)]
+    weights = [np.exp(np.array(_make_scores(x)) * EPSILON / 2.0) for x in (0, 1)]
     laws = [dict(enumerate((each / each.sum()).tolist())) for each in weights]
-    return {"vector": EPSILON, "exponential": exact.epsilon(laws), "large_scores": math.inf}
+    return {"vector": EPSILON, "exponential": exact.find_epsilon(laws), "large_scores": math.inf}

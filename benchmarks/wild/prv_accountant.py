@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-PRV = INSTALLED.load("prv_accountant")
+PACKAGE = Package.from_module(__name__)
+PRV = PACKAGE.load("prv_accountant")
 
 
 def sampled(gaussian: float, rate: float, rounds: int, delta: float) -> float:

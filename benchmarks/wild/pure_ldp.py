@@ -9,112 +9,124 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.wild import exact, one_by_one
+from benchmarks.wild import draw_one_by_one, exact
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-ORACLES = INSTALLED.load("pure_ldp.frequency_oracles", "statsmodels", "statsmodels.api")
-CORE = INSTALLED.load("pure_ldp.core")
-SKETCH = INSTALLED.load("pure_ldp.frequency_oracles.priv_count_sketch")
+PACKAGE = Package.from_module(__name__)
+ORACLES = PACKAGE.load("pure_ldp.frequency_oracles", "statsmodels", "statsmodels.api")
+CORE = PACKAGE.load("pure_ldp.core")
+SKETCH = PACKAGE.load("pure_ldp.frequency_oracles.priv_count_sketch")
 F, M = 0.5, 8
-LARGE = 12.0
+LARGE_EPS = 12.0
 """An epsilon that ``convert_eps_to_f`` rounds to no noise."""
 
 
 @cache
-def _clients() -> dict[str, Any]:
-    def same(x: int) -> int:
+def _make_clients() -> dict[str, Any]:
+    """Clients of all oracles, with fixed hash functions."""
+
+    def keep(x: int) -> int:
         return x
 
     hashes = [CORE.generate_hash(M, seed) for seed in (2, 6)]
-    pairs = [(CORE.generate_hash(4, 3), CORE.generate_hash(2, 2))]  # seeds that tell 0 from 1
-    rappor = ORACLES.RAPPORClient(F, M, [hashes], num_of_cohorts=1, index_mapper=same)
+    pairs = [(CORE.generate_hash(4, 3), CORE.generate_hash(2, 2))]  # hashes of 0 and 1 differ
+    rappor = ORACLES.RAPPORClient(F, M, [hashes], num_of_cohorts=1, index_mapper=keep)
     converted = ORACLES.RAPPORClient(
-        rappor.convert_eps_to_f(LARGE), M, [hashes[:1]], num_of_cohorts=1, index_mapper=same
+        rappor.convert_eps_to_f(LARGE_EPS), M, [hashes[:1]], num_of_cohorts=1, index_mapper=keep
     )
     return {
         "rappor": rappor,
         "converted": converted,
-        "direct": ORACLES.DEClient(epsilon=1.0, d=4, index_mapper=same),
-        "symmetric": ORACLES.UEClient(epsilon=1.0, d=4, index_mapper=same),
-        "optimal": ORACLES.UEClient(epsilon=1.0, d=4, use_oue=True, index_mapper=same),
-        "fast_hashing": ORACLES.FastLHClient(1.0, 4, 8, use_olh=True, index_mapper=same),
-        "histogram": ORACLES.HEClient(epsilon=1.0, d=4, index_mapper=same),
-        "hadamard": ORACLES.HadamardResponseClient(1.0, 4, None, index_mapper=same),
+        "direct": ORACLES.DEClient(epsilon=1.0, d=4, index_mapper=keep),
+        "symmetric": ORACLES.UEClient(epsilon=1.0, d=4, index_mapper=keep),
+        "optimal": ORACLES.UEClient(epsilon=1.0, d=4, use_oue=True, index_mapper=keep),
+        "fast_hashing": ORACLES.FastLHClient(1.0, 4, 8, use_olh=True, index_mapper=keep),
+        "histogram": ORACLES.HEClient(epsilon=1.0, d=4, index_mapper=keep),
+        "hadamard": ORACLES.HadamardResponseClient(1.0, 4, None, index_mapper=keep),
         "mean_sketch": ORACLES.CMSClient(1.0, [CORE.generate_hash(4, s) for s in (3, 4)], 4),
         "count_sketch": SKETCH.PCSClient(1.0, 1, 4, pairs),
     }
 
 
-@one_by_one()
+@draw_one_by_one()
 def rappor(x: int) -> list[int]:
-    bits, cohort = _clients()["rappor"].privatise(x)
+    """Bits and cohort of a report of x by RAPPOR."""
+    bits, cohort = _make_clients()["rappor"].privatise(x)
     return [*bits, cohort]
 
 
-@one_by_one()
+@draw_one_by_one()
 def converted(x: int) -> list[int]:
-    bits, cohort = _clients()["converted"].privatise(x)
+    """Bits and cohort of a report of x by RAPPOR, with f converted from ``LARGE_EPS``."""
+    bits, cohort = _make_clients()["converted"].privatise(x)
     return [*bits, cohort]
 
 
-@one_by_one()
+@draw_one_by_one()
 def direct(x: int) -> int:
-    return int(_clients()["direct"].privatise(x))
+    """A report of x by direct encoding."""
+    return int(_make_clients()["direct"].privatise(x))
 
 
-@one_by_one()
+@draw_one_by_one()
 def symmetric(x: int) -> NDArray[np.int64]:
-    return np.asarray(_clients()["symmetric"].privatise(x))
+    """A report of x by symmetric unary encoding."""
+    return np.asarray(_make_clients()["symmetric"].privatise(x))
 
 
-@one_by_one()
+@draw_one_by_one()
 def optimal(x: int) -> NDArray[np.int64]:
-    return np.asarray(_clients()["optimal"].privatise(x))
+    """A report of x by optimal unary encoding."""
+    return np.asarray(_make_clients()["optimal"].privatise(x))
 
 
-@one_by_one()
+@draw_one_by_one()
 def fast_hashing(x: int) -> tuple[int, int]:
-    value, seed = _clients()["fast_hashing"].privatise(x)
+    """The hash and the seed that a report of x by local hashing has."""
+    value, seed = _make_clients()["fast_hashing"].privatise(x)
     return int(value), int(seed)
 
 
-@one_by_one()
+@draw_one_by_one()
 def histogram(x: int) -> NDArray[np.float64]:
-    return np.asarray(_clients()["histogram"].privatise(x))
+    """The noisy bits of the one-hot vector of x."""
+    return np.asarray(_make_clients()["histogram"].privatise(x))
 
 
-@one_by_one()
+@draw_one_by_one()
 def hadamard(x: int) -> int:
-    return int(_clients()["hadamard"].privatise(x))
+    """A report of x by Hadamard response."""
+    return int(_make_clients()["hadamard"].privatise(x))
 
 
-@one_by_one()
+@draw_one_by_one()
 def mean_sketch(x: int) -> list[int]:
-    bits, which = _clients()["mean_sketch"].privatise(x)
+    """Bits of a report of x by count-mean sketch, and the index of the hash function."""
+    bits, which = _make_clients()["mean_sketch"].privatise(x)
     return [*bits, which]
 
 
-@one_by_one()
+@draw_one_by_one()
 def count_sketch(x: int) -> list[int]:
-    bits, which = _clients()["count_sketch"].privatise(x)
+    """Bits of a report of x by count sketch, and the index of the hash function."""
+    bits, which = _make_clients()["count_sketch"].privatise(x)
     return [*bits, which]
 
 
-def rappor_distribution(ones: tuple[int, ...], f: float = F, m: int = M) -> exact.Distribution:
+def make_rappor(ones: tuple[int, ...], f: float = F, m: int = M) -> exact.Distribution:
     """The distribution of RAPPOR's bits: set bits stay, others are set with probability f/2."""
-    return exact.product(exact.bit(1.0 if i in ones else f / 2.0) for i in range(m))
+    return exact.join(exact.make_bit(1.0 if i in ones else f / 2.0) for i in range(m))
 
 
-def converted_f(epsilon: float) -> float:
+def convert_epsilon(epsilon: float) -> float:
     """The noise parameter f for ``epsilon`` by the package's ``convert_eps_to_f``."""
     return round(2.0 / (math.exp(epsilon / 2.0) + 1.0), 2)
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, from listed outputs."""
-    f = converted_f(LARGE)
+    f = convert_epsilon(LARGE_EPS)
     return {
-        "rappor": exact.epsilon([rappor_distribution((1, 4)), rappor_distribution((0, 5))]),
-        "converted": exact.epsilon(rappor_distribution((one,), f) for one in (1, 0)),
+        "rappor": exact.find_epsilon([make_rappor((1, 4)), make_rappor((0, 5))]),
+        "converted": exact.find_epsilon(make_rappor((one,), f) for one in (1, 0)),
     }

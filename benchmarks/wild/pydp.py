@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-ALGORITHMS = INSTALLED.load("pydp.algorithms.laplacian")
-Drawn = Callable[[int, np.random.Generator, int], NDArray[np.float64]]
+PACKAGE = Package.from_module(__name__)
+ALGORITHMS = PACKAGE.load("pydp.algorithms.laplacian")
+Call = Callable[[int, np.random.Generator, int], NDArray[np.float64]]
 
 
-def _of(name: str, data: list[float], more: float, **bounds: float) -> Drawn:
+def _make_sampler(name: str, data: list[float], more: float, **bounds: float) -> Call:
     """Returns a sampler of ``name`` on ``data``, with ``more`` added if x = 1."""
     # The package draws from its own generator.
 
@@ -28,9 +28,9 @@ def _of(name: str, data: list[float], more: float, **bounds: float) -> Drawn:
     return draw
 
 
-count = _of("Count", [1.0] * 5, 1.0)
-total = _of("BoundedSum", [5.0] * 3, 6.0, lower_bound=5, upper_bound=6)
-signed_total = _of("BoundedSum", [0.0] * 3, -1.0, lower_bound=-1, upper_bound=1)
-mean = _of("BoundedMean", [0.0] * 3, 1.0, lower_bound=0, upper_bound=1)
-largest = _of("Max", [1.0] * 3, 9.0, lower_bound=0, upper_bound=10)
-median = _of("Median", [1.0] * 3, 9.0, lower_bound=0, upper_bound=10)
+count = _make_sampler("Count", [1.0] * 5, 1.0)
+total = _make_sampler("BoundedSum", [5.0] * 3, 6.0, lower_bound=5, upper_bound=6)
+signed_total = _make_sampler("BoundedSum", [0.0] * 3, -1.0, lower_bound=-1, upper_bound=1)
+mean = _make_sampler("BoundedMean", [0.0] * 3, 1.0, lower_bound=0, upper_bound=1)
+largest = _make_sampler("Max", [1.0] * 3, 9.0, lower_bound=0, upper_bound=10)
+median = _make_sampler("Median", [1.0] * 3, 9.0, lower_bound=0, upper_bound=10)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.wild import at_once, exact
+from benchmarks.wild import draw_in_batch, exact
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
+PACKAGE = Package.from_module(__name__)
 _ROOT = "secretflow.security.privacy"
 _PARENTS = (
     "secretflow",
@@ -20,44 +20,44 @@ _PARENTS = (
     f"{_ROOT}.mechanism",
     f"{_ROOT}.mechanism.torch",
 )
-LABELS = INSTALLED.load(f"{_ROOT}.mechanism.label_dp", *_PARENTS)
-LAYERS = INSTALLED.load(f"{_ROOT}.mechanism.torch.layers", *_PARENTS)
+LABELS = PACKAGE.load(f"{_ROOT}.mechanism.label_dp", *_PARENTS)
+LAYERS = PACKAGE.load(f"{_ROOT}.mechanism.torch.layers", *_PARENTS)
 EPSILON, CLASSES, RECORDS = 1.0, 4, 10_000
 
 
-@at_once()
+@draw_in_batch()
 def binary(x: int, size: int) -> NDArray[Any]:
     """Noisy labels of records with the label x, 0 or 1."""
     return np.asarray(LABELS.LabelDP(EPSILON)(np.full(size, x)))
 
 
-@at_once()
+@draw_in_batch()
 def classes(x: int, size: int) -> NDArray[Any]:
     """Noisy labels of records of class x out of four, as rows of bits."""
     return np.asarray(LABELS.LabelDP(EPSILON)(np.tile(np.eye(CLASSES)[x], (size, 1))))
 
 
-def _layer(gaussian: float, rate: float, delta: float) -> Any:
+def _make_layer(gaussian: float, rate: float, delta: float) -> Any:
     return LAYERS.GaussianEmbeddingDP(gaussian, round(rate * RECORDS), RECORDS, delta=delta)
 
 
 def limits(gaussian: float, rate: float, rounds: int, delta: float) -> float:
     """Epsilon by the package's ``privacy_spent_gdp`` for Poisson samples."""
-    return float(_layer(gaussian, rate, delta).privacy_spent_gdp(rounds, "poisson")[0])
+    return float(_make_layer(gaussian, rate, delta).privacy_spent_gdp(rounds, "poisson")[0])
 
 
 def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
     """Epsilon by the package's ``privacy_spent_rdp``."""
-    return float(_layer(gaussian, rate, delta).privacy_spent_rdp(rounds)[0])
+    return float(_make_layer(gaussian, rate, delta).privacy_spent_rdp(rounds)[0])
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, from listed outputs."""
     kept = np.exp(EPSILON) / (np.exp(EPSILON) + CLASSES - 1)
     other = (1.0 - kept) / (CLASSES - 1)
     laws = [{y: float(kept if y == x else other) for y in range(CLASSES)} for x in range(CLASSES)]
     share = float(np.exp(EPSILON) / (1.0 + np.exp(EPSILON)))
     return {
-        "binary": exact.epsilon([exact.bit(share), exact.bit(1.0 - share)]),
-        "classes": exact.epsilon(laws),
+        "binary": exact.find_epsilon([exact.make_bit(share), exact.make_bit(1.0 - share)]),
+        "classes": exact.find_epsilon(laws),
     }

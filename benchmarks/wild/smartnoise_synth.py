@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.wild import one_by_one
+from benchmarks.wild import draw_one_by_one
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
-OTHERS = "snsql", "snsql.sql", "faker", "sqlalchemy"
-STANDARD = INSTALLED.load("snsynth.transform.standard", "snsynth", "snsynth.transform", *OTHERS)
-COVARIANCE = INSTALLED.load("snsynth.models.dp_covariance", "snsynth.models")
-LABELS = INSTALLED.load("snsynth.transform.label")
-TABLES = INSTALLED.load("snsynth.transform.table")
-MWEM = INSTALLED.load("snsynth.mwem")
-RECORDS, LARGEST = 100, 1000.0
+PACKAGE = Package.from_module(__name__)
+BLANK = "snsql", "snsql.sql", "faker", "sqlalchemy"
+STANDARD = PACKAGE.load("snsynth.transform.standard", "snsynth", "snsynth.transform", *BLANK)
+COVARIANCE = PACKAGE.load("snsynth.models.dp_covariance", "snsynth.models")
+LABELS = PACKAGE.load("snsynth.transform.label")
+TABLES = PACKAGE.load("snsynth.transform.table")
+MWEM = PACKAGE.load("snsynth.mwem")
+RECORDS, MAX_VALUE = 100, 1000.0
 
 
 def mean(x: float, rng: np.random.Generator) -> bool:
@@ -27,13 +27,13 @@ def mean(x: float, rng: np.random.Generator) -> bool:
     return bool(scaler.mean > 0.05)
 
 
-def _released(columns: int, x: float) -> list[float]:
+def _release(columns: int, x: float) -> list[float]:
     """Noisy covariances of columns in [0, 1], except the second, which is in [0, 1000]."""
     # All records are 0 but one, which has ``x`` of the largest value.
     import pandas as pd
 
     largest = np.ones(columns)
-    largest[1] = LARGEST
+    largest[1] = MAX_VALUE
     bounds = pd.DataFrame([np.zeros(columns), largest])
     names = list("abc"[:columns])
     data = pd.DataFrame(np.zeros((RECORDS, columns)), columns=names)
@@ -42,19 +42,19 @@ def _released(columns: int, x: float) -> list[float]:
     return list(released)
 
 
-@one_by_one()
+@draw_one_by_one()
 def variance(x: float) -> float:
     """The noisy variance of the second of three columns; x is the share of its range."""
-    return float(_released(3, x)[2])
+    return float(_release(3, x)[2])
 
 
-@one_by_one()
+@draw_one_by_one()
 def covariance(x: float) -> NDArray[np.float64]:
     """The three noisy covariances of two columns, in units of their range."""
-    return np.asarray(_released(2, x)) * np.array([1.0, 1.0 / LARGEST, 1.0 / LARGEST**2])
+    return np.asarray(_release(2, x)) * np.array([1.0, 1.0 / MAX_VALUE, 1.0 / MAX_VALUE**2])
 
 
-@one_by_one()
+@draw_one_by_one()
 def synthetic(x: int) -> bool:
     """Whether "c" is among 40 synthetic records; one record has it if x = 1, else none."""
     table = TABLES.TableTransformer([LABELS.LabelTransformer()])
@@ -64,6 +64,6 @@ def synthetic(x: int) -> bool:
     return "c" in {row[0] for row in made.sample(40)}
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism: the change of the variance divided by the noise scale."""
-    return {"variance": (LARGEST**2 / RECORDS) / (6.0 * 2.0 / RECORDS)}
+    return {"variance": (MAX_VALUE**2 / RECORDS) / (6.0 * 2.0 / RECORDS)}

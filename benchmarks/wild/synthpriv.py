@@ -9,16 +9,16 @@ from scipy import stats
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
+PACKAGE = Package.from_module(__name__)
 BLANK = [f"synthpriv{name}" for name in ("", ".core", ".dp", ".privacy")]
-ENCODER = INSTALLED.load("synthpriv.dp.encoder", *BLANK)
-COPULA = INSTALLED.load("synthpriv.dp.copula")
-MECHANISMS = INSTALLED.load("synthpriv.privacy.mechanisms")
-HISTOGRAM = INSTALLED.load("synthpriv.privacy.dpecdf")
+ENCODER = PACKAGE.load("synthpriv.dp.encoder", *BLANK)
+COPULA = PACKAGE.load("synthpriv.dp.copula")
+MECHANISMS = PACKAGE.load("synthpriv.privacy.mechanisms")
+HISTOGRAM = PACKAGE.load("synthpriv.privacy.dpecdf")
 logging.getLogger("synthpriv.dp").setLevel(logging.WARNING)  # it logs each fit
 EPSILON = 1.0
 LOW, HIGH = 0.25, 0.75
-"""The middles of two bins."""
+"""Centres of two bins."""
 
 
 def encoder(x: int, rng: np.random.Generator) -> float:
@@ -52,7 +52,7 @@ def histogram(x: int, rng: np.random.Generator) -> float:
     return float(fitted._cdf[1])
 
 
-def second_routes() -> dict[str, float]:
+def derive_epsilons() -> dict[str, float]:
     """Exact epsilon by mechanism, from the probability that the upper noisy count is below 0."""
     below = stats.laplace.logcdf([-1.0, -2.0], scale=1.0 / EPSILON)
     return {"histogram": float(below[0] - below[1])}

@@ -6,14 +6,14 @@ from typing import Any
 
 from benchmarks.wild.package import Package
 
-INSTALLED = Package.of(__name__)
+PACKAGE = Package.from_module(__name__)
 _PARENTS = (
     "tensorflow_privacy",
     "tensorflow_privacy.privacy",
     "tensorflow_privacy.privacy.analysis",
 )
-LIMITS = INSTALLED.load(f"{_PARENTS[-1]}.gdp_accountant", *_PARENTS)
-SGD = INSTALLED.load(f"{_PARENTS[-1]}.compute_dp_sgd_privacy_lib", *_PARENTS)
+LIMITS = PACKAGE.load(f"{_PARENTS[-1]}.gdp_accountant", *_PARENTS)
+SGD = PACKAGE.load(f"{_PARENTS[-1]}.compute_dp_sgd_privacy_lib", *_PARENTS)
 RECORDS = 10_000
 
 

@@ -8,7 +8,7 @@ from benchmarks.wild import package
 from fedrec_auditor.auditor.judging.catalogue import judge_entries, list_entries
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow
 
-package.INSTALLED /= "nowhere"  # what a benchmark has installed is not imported here
+package.INSTALL_FOLDER /= "nowhere"  # what a benchmark has installed is not imported here
 
 
 @pytest.fixture(scope="session")

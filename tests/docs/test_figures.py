@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import page as results
+from benchmarks.__main__ import format_page as results
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers

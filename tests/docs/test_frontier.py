@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks._frontier_page import figure, page
-from benchmarks._frontier_rows import FAMILIES, Setting, read, write
+from benchmarks._frontier_page import draw_figure, format_page
+from benchmarks._frontier_rows import FAMILIES, Setting, read_rows, write_rows
 from fedrec_auditor.auditor.plan.families import FAMILIES as PARTS
 from fedrec_auditor.auditor.plan.families import load_papers
 from fedrec_auditor.reports.writers.svg import make_svg_file
@@ -58,20 +58,20 @@ def change_row(row: Setting = PRINTED, **values: Any) -> Setting:
     ],
 )
 def test_a_system_is_listed_by_its_intervals(values: dict[str, float], words: str) -> None:
-    (line,) = [x for x in page([BARE, change_row(**values)]).splitlines() if words in x]
+    (line,) = [x for x in format_page([BARE, change_row(**values)]).splitlines() if words in x]
     assert line.startswith(("- **1 of 1 ", "- **Not judged: 1**"))
     assert ": `fedmf-ldp`" in line
 
 
 def test_dominated_systems_are_named() -> None:
     better = change_row(system="fedmf-apm", utility_low=0.17, utility_high=0.19)
-    assert "`fedmf-ldp` by `fedmf-apm`" in page([BARE, PRINTED, better])
+    assert "`fedmf-ldp` by `fedmf-apm`" in format_page([BARE, PRINTED, better])
     for at in ({"family": "fedrec"}, {"gain_high": 0.23}, {"proved": 30.0}, {"proved": math.nan}):
-        assert "by `fedmf-apm`" not in page([BARE, PRINTED, change_row(better, **at)])
+        assert "by `fedmf-apm`" not in format_page([BARE, PRINTED, change_row(better, **at)])
     squares = [
         change_row(row, metric="MSE") for row in (BARE, PRINTED, better)
     ]  # a larger error is worse
-    assert "by `fedmf-apm`" not in page(squares)
+    assert "by `fedmf-apm`" not in format_page(squares)
 
 
 NO_ATTACK = "no attack reads the server's view: `fedmf-ldp`"
@@ -90,7 +90,7 @@ NO_ATTACK = "no attack reads the server's view: `fedmf-ldp`"
 def test_noise_is_not_judged_without_leakage_or_utility(
     bare: dict[str, Any], printed: dict[str, Any], why: str
 ) -> None:
-    said = page([change_row(BARE, **bare), change_row(**printed)])
+    said = format_page([change_row(BARE, **bare), change_row(**printed)])
     assert "attacks gain less" not in said
     assert f"- **Not judged: 1**, as {why}" in said
 
@@ -98,21 +98,21 @@ def test_noise_is_not_judged_without_leakage_or_utility(
 def test_noise_that_grows_with_the_steps_is_not_called_printed() -> None:
     """FedPerGNN learns with steps 300 times as long, and its noise is 300 times as large."""
     row = change_row(system="fedpergnn", twin="", learns=True, gain_high=0.1)
-    assert page([row]).count("**Not judged: 1**, as the noise is 300 times the printed") == 1
-    assert "times the printed" not in page([change_row(system="hfl-sgdmf", learns=True)])
+    assert format_page([row]).count("**Not judged: 1**, as the noise is 300 times the printed") == 1
+    assert "times the printed" not in format_page([change_row(system="hfl-sgdmf", learns=True)])
 
 
 def test_rows_survive_the_file_and_other_families_stay(tmp_path) -> None:
     path = tmp_path / "frontier.csv"
-    write([BARE, PRINTED], path)
+    write_rows([BARE, PRINTED], path)
     kept = path.read_bytes()
-    write([change_row(BARE, family="dplcf", system="lcf-ub")], path)
-    assert [row.family for row in read(path)] == ["dplcf", "fedmf", "fedmf"]
-    write([change_row(data="ml-1m")], path)
-    assert [row.data for row in read(path)] == ["ml-100k"] * 3 + ["ml-1m"]
-    write([change_row(BARE, family="dplcf", system="lcf-ub")], path)
-    assert [row.data for row in read(path)] == ["ml-100k"] * 3 + ["ml-1m"]
-    write(read(path)[1:3], tmp_path / "again.csv")
+    write_rows([change_row(BARE, family="dplcf", system="lcf-ub")], path)
+    assert [row.family for row in read_rows(path)] == ["dplcf", "fedmf", "fedmf"]
+    write_rows([change_row(data="ml-1m")], path)
+    assert [row.data for row in read_rows(path)] == ["ml-100k"] * 3 + ["ml-1m"]
+    write_rows([change_row(BARE, family="dplcf", system="lcf-ub")], path)
+    assert [row.data for row in read_rows(path)] == ["ml-100k"] * 3 + ["ml-1m"]
+    write_rows(read_rows(path)[1:3], tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == kept
 
 
@@ -129,16 +129,16 @@ def test_every_system_of_a_paper_is_in_one_family() -> None:
 
 
 def test_the_page_and_its_figure_follow_from_the_rows() -> None:
-    assert (ROOT / "benchmarks" / "FRONTIER.md").read_text(encoding="utf-8") == page(read())
-    for data in dict.fromkeys(row.data for row in read()):
-        drawn = figure(data, read())
+    rows, path = read_rows(), ROOT / "benchmarks" / "FRONTIER.md"
+    assert path.read_text(encoding="utf-8") == format_page(rows)
+    for drawn in (draw_figure(data, rows) for data in dict.fromkeys(row.data for row in rows)):
         kept = (ROOT / "docs" / f"{drawn.name}.svg").read_text(encoding="utf-8")
         assert kept == make_svg_file(drawn)
 
 
-@pytest.mark.parametrize("data", sorted({row.data for row in read()}))
+@pytest.mark.parametrize("data", sorted({row.data for row in read_rows()}))
 def test_the_figure_has_every_system_with_measured_utility(data: str) -> None:
     """Systems without a measured random ranking are included."""
-    rows = [row for row in read() if row.data == data]
-    drawn = figure(data, rows).svg
+    rows = [row for row in read_rows() if row.data == data]
+    drawn = draw_figure(data, rows).svg
     assert all(f">{row.system}<" in drawn for row in rows if not math.isnan(row.utility))

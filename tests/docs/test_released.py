@@ -13,7 +13,7 @@ import pytest
 from benchmarks.released import fedmf, lapglp, ptf_fedrec
 from benchmarks.released.__main__ import NAMES, main
 from benchmarks.released.checkout import Checkout
-from benchmarks.released.figures import verified
+from benchmarks.released.figures import verify
 from fedrec_auditor.accountants.errors import InputError
 
 PARSE = """
@@ -52,7 +52,7 @@ def test_a_client_keeps_its_state_and_draws_from_the_audit(tmp_path: Path) -> No
     (tmp_path / "parse.py").write_text(PARSE)
     (tmp_path / "client.py").write_text(CLIENT)
     argv, path = sys.argv, list(sys.path)
-    send = ptf_fedrec.device(tmp_path)
+    send = ptf_fedrec.make_send(tmp_path)
     assert (sys.argv, sys.path) == (argv, path)
     assert not {"client", "parse"} & set(sys.modules)
     state: dict[str, object] = {}
@@ -134,7 +134,7 @@ def test_the_audit_detects_unencrypted_numbers(pad: bool, word: str) -> None:
     script = SimpleNamespace(paillier=scheme, user_update=update)
     devices = fedmf.Devices(script, 1, 1)  # type: ignore[arg-type]
     call = devices.make_randomizer(lambda x: [(0, x, 0)], devices.inspect)
-    line = verified("released", "a", call, epsilon=0.0, inputs=(1.0, 5.0), samples=1000)
+    line = verify("released", "a", call, epsilon=0.0, inputs=(1.0, 5.0), samples=1000)
     assert f", {word} (" in line
 
 

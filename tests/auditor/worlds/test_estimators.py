@@ -141,17 +141,17 @@ MIN_SHARES = dict(zip((case.name for case in CASES), (0.98, 0.98, 0.98, 0.94, 0.
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_tight_at_a_million_draws(case: Case) -> None:
     found = np.median([case.measure(1_000_000, seed) for seed in range(100, 103)])
-    assert found >= MIN_SHARES[case.name] * case.limit(1_000_000)
+    assert found >= MIN_SHARES[case.name] * case.compute_limit(1_000_000)
 
 
 @pytest.mark.parametrize("seeds", [(0,), later((1, 2, 3, 4, 5))], ids=["one split", "more splits"])
 @pytest.mark.parametrize(
     "protocol",
     [
-        protocols.unary("OUE", 100, 1.0),
-        later(protocols.local_hashing("OLH", 2, 1.0, decoded=False)),
-        later(protocols.local_hashing("OLH", 100, 1.0)),
-        next(p for p in protocols.others() if "20 of 60" in p.name),
+        protocols.make_unary("OUE", 100, 1.0),
+        later(protocols.make_local_hashing("OLH", 2, 1.0, decoded=False)),
+        later(protocols.make_local_hashing("OLH", 100, 1.0)),
+        next(p for p in protocols.list_others() if "20 of 60" in p.name),
     ],
     ids=lambda protocol: protocol.name,
 )
@@ -179,7 +179,7 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
             second_world_counts=(int(other[1]), int(one[1])),
             is_two_sided=True,
         )
-        assert counts.bound_epsilon(delta=0.0, alpha=0.05) >= 0.95 * protocol.limit(100_000)
+        assert counts.bound_epsilon(delta=0.0, alpha=0.05) >= 0.95 * protocol.compute_limit(100_000)
 
 
 def noise_of_two_sizes(x: int, rng: np.random.Generator, size: int) -> Any:
