@@ -9,28 +9,28 @@ from benchmarks.others.case import CONFIDENCE
 from benchmarks.wild.finding import Finding
 from benchmarks.wild.rows import INFINITE, Row
 
-INTRODUCTION = f"""## How a row comes about
+INTRODUCTION = f"""## How to read a row
 
-- **The claim** is what the package's documentation, docstrings or arguments say, by place, in our
-  words, read as mildly as they allow. Under which reading more is spent than claimed is said with
-  each. **Holds if** names a milder reading or use, where there is one, under which the claim holds.
-- **Exact** is the epsilon at the claimed delta for the inputs named: from the probabilities in the
-  code, by hand, by a closed form or by listing every output. It is the largest over these inputs;
-  others may spend more.
-- **Measured** is the lower bound from samples, or exact: where the code was followed for every path
-  of its coins (draws: proved), or where stated probabilities were searched (exact). Each holds at
-  {CONFIDENCE:.2%}, so that all of them hold together at 95%.
-  Of n draws no bound exceeds about ln n: where the exact epsilon is infinite, the bound only says
-  so much.
-- The **verdict** VIOLATED says that the claim is refuted for these inputs; CONSISTENT, that it is
-  proved for them; UNSUBSTANTIATED, that it is not refuted, which is all that samples can say.
-- A **failed check** is [what a ratio does not show](verifying-mechanisms.md#what-the-checks-mean).
-  "floating point": value plus noise is a sum of doubles, whose last bits tell the value; nearly
-  every textbook sampler fails it.
-- What **the maintainers might answer** is our guess: nobody was asked.
-- Of a **repository**, which stands with a commit, what a client sends is written anew from its
-  code: the finding is of our reading of it.
-- The **command** measures the row again, in the root of this project, once
+- **Claim** is the statement of the package's documentation, docstring or argument, with its place,
+  in our words and in the mildest reading. Each finding states the reading under which more epsilon
+  is spent than claimed. **Holds if** states a milder reading or use, if there is one, under which
+  the claim holds.
+- **Exact** is the epsilon at the claimed delta for the stated inputs. It comes from the
+  probabilities in the code, a derivation, a closed form, or a list of all outputs. It is the
+  largest epsilon over these inputs; other inputs may have a larger epsilon.
+- **Measured** is a lower bound from samples, or an exact value: the code was traced on every path
+  (draws: proved), or its stated probabilities were searched (draws: exact). Each bound has
+  {CONFIDENCE:.2%} confidence, so that all bounds hold together at 95%. With n draws, no bound
+  exceeds about ln n. If the exact epsilon is infinite, the bound is therefore finite.
+- **Verdict** VIOLATED means that the claim is refuted for these inputs, and CONSISTENT that it is
+  proved for them. UNSUBSTANTIATED means not refuted: samples cannot prove a claim.
+- **Failed check** names a [check of the samples](verifying-mechanisms.md#what-the-checks-mean).
+  "floating point" means that value plus noise is a sum of doubles, whose last bits reveal the
+  value. Nearly every textbook sampler fails this check.
+- **The maintainers might answer** is our guess: we did not ask them.
+- A **repository** has a commit instead of a version. We wrote its clients' messages anew from its
+  code, so the finding depends on our reading of the code.
+- The **command** measures the row again, in the root of this project, after
   `python -m benchmarks.found_in_the_wild` has installed the packages there."""
 FindingRow = tuple[Finding, Row]
 
