@@ -325,8 +325,10 @@ def make_noise_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     """Returns the distribution of noise whose random draw lies in ``cell``, a set of values of the
     draw.
 
-    The distribution sums to the probability of the cell. Raises NotTraced if the noise is rounded
-    twice or has too many rounded values, or if it is too small relative to its location.
+    The distribution sums to the probability of the cell. Raises NotTraced in these cases:
+
+    - the noise is rounded twice, or has too many rounded values;
+    - the noise is too small relative to the number to which it is added.
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
     if noise.inner_noise is not None and noise.function is math.floor:

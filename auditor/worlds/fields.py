@@ -90,12 +90,11 @@ class OutputEncoder:
         return cls(tuple(sorted(paths, key=_is_derived))[:_MAX_PATHS])
 
     def encode(self, outputs: Iterable[Any]) -> NDArray[Any]:
-        """Encodes each of ``outputs`` as a row of numbers, (n, 3 * len(paths) + 1), or a string,
-        (n,).
+        """Encodes each of ``outputs`` as a row of numbers, or as a string if ``paths`` is empty.
 
-        Outputs become strings if ``paths`` is empty. Otherwise each path has three columns: kind,
-        number and checksum of its value. The last column is a checksum of the values at all other
-        paths.
+        The result has the shape (n, 3 * len(paths) + 1), or (n,) for strings. Each path has three
+        columns: kind, number and checksum of its value. The last column is a checksum of the values
+        at all other paths.
         """
         if not self.paths:
             words = [self._keep(repr(canonicalize(one)), copy.deepcopy(one)) for one in outputs]

@@ -222,9 +222,8 @@ def limit_delta_guesses(
     draws: number of outputs.
     both: whether the rule guesses either input; if false, it guesses one input or abstains.
     delta: delta of the lower bound on epsilon.
-    alpha: error of the lower bound, 1 minus its confidence. With probability 1 - alpha / 10, no
-        more outputs than the returned maximum reveal their input; the remaining error is 9/10
-        alpha.
+    alpha: error of the lower bound, 1 minus its confidence. A tenth of it is spent: more outputs
+        than the returned maximum reveal their input with probability alpha / 10 at most.
     share: probability with which an output comes from the guessed input, if only one is guessed.
 
     If ``delta`` is 0, the maximum is 0 and all of alpha remains. Source: Kairouz, Oh and Viswanath

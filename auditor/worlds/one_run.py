@@ -172,8 +172,7 @@ class OneRunGuesses:
         """Checks whether a mechanism with a given trade-off function f can explain the right
         guesses.
 
-        The check succeeds if ``n_right`` or more right guesses may have a probability of at least
-        ``alpha``.
+        The check succeeds if ``n_right`` or more right guesses may have probability ``alpha``.
 
         inverse: inverse on [0, 1] of F = 1 - f.
         alpha: error, 1 minus the confidence.

@@ -351,8 +351,9 @@ def learn_run_scorer(first: Floats, second: Floats) -> tuple[RunScorer, str]:
 def fit_logistic_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """Fits a logistic regression that predicts the input (world) from features of a run.
 
-    ``first``, ``second``: features (n, f) of runs under each input. The result is a function that
-    maps features to one number per run, and an empty description.
+    Returns a function from features to one number per run, and an empty description.
+
+    ``first``, ``second``: features (n, f) of runs under each input.
     """
     return LinearRule.fit_logistic(first, second), ""
 
@@ -481,8 +482,9 @@ class LinearRule:
 def _trees_win(first: Floats, second: Floats) -> bool:
     """Checks whether boosted trees separate two worlds (inputs) better than a logistic regression.
 
-    ``first``, ``second``: features (n, f) of runs in each world. Half of the runs are held out. The
-        criterion is the share of correctly ordered pairs of held-out runs, one run of each world.
+    The criterion is the share of correctly ordered pairs of held-out runs, one run of each world.
+
+    ``first``, ``second``: features (n, f) of runs in each world. Half of the runs are held out.
     """
     half = min(len(first), len(second)) // 2
     if 2 * half < _MIN_RUNS:
@@ -500,8 +502,9 @@ def _trees_win(first: Floats, second: Floats) -> bool:
 def _fit_whitening(deviations: Floats) -> Floats:
     """Returns a matrix (f, f) that makes features uncorrelated, with variances of at most 1.
 
-    ``deviations``: features (n, f) minus their mean in each world. Without this whitening, the
-    penalty of the regression would suppress a signal in a difference of features.
+    ``deviations``: features (n, f) minus their mean in each world.
     """
+    # Without this whitening, the penalty of the regression would suppress a signal in a difference
+    # of features.
     variances, axes = np.linalg.eigh(deviations.T @ deviations / len(deviations))
     return np.asarray(axes / np.sqrt(np.maximum(variances, _MIN_VARIANCE)))

@@ -304,10 +304,9 @@ class SelectionDraws:
         """Returns the rule with the largest predicted lower bound on epsilon; None if there is no
         rule at all.
 
-        ``budget``: settings of the later test on fresh draws. The bound is predicted for this test
-            from the outputs of this object.
+        ``budget``: settings of the later test on fresh draws, for which the bound is predicted.
 
-        The prediction may be optimistic if no cautious prediction is positive. The measured bound
+        A rule is returned even if its predicted bound is not clearly positive. The measured bound
         stays valid, because the rule is tested on fresh draws.
         """
         return choose_simplest_rule(self._list_candidates(budget))

@@ -131,8 +131,8 @@ class Worlds:
         streams: Sequence[np.random.Generator],
         shape: tuple[int, ...] | None = None,
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Draws outputs of several worlds (inputs) and yields pairs (index of the world, block of
-        outputs).
+        """Draws outputs of several worlds (inputs), and yields them as pairs (index of the world,
+        block).
 
         sizes: number of outputs to draw, by index of the world.
         streams: one random generator per world, from which the generator of each block is spawned.
