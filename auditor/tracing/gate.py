@@ -114,8 +114,8 @@ class CallGate(ABC):
         self.new_objects: dict[int, Any] = {}
         self.reads: dict[int, tuple[Any, Any]] = {}
         self.name_reads: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
-        # A replay cannot call the callable if the code draws from a global generator, is compiled by
-        # Numba, or reads the class of the generator.
+        # A replay cannot call the callable if the code draws from a global generator, is compiled
+        # by Numba, or reads the class of the generator.
         self.is_replayed = True
 
     @abstractmethod

@@ -438,11 +438,8 @@ def _count_beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp
 def find_attainable_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
     """Returns the largest lower bound on epsilon that n and m scores could give.
 
-    This bound follows if every score under one input is larger than every score under the other
-    input.
-
-    one, other: the scores under two inputs, (n,) and (m,). Only n, m and whether all scores are 0
-        or 1 affect the result.
+    This bound follows if all scores ``one`` (n,) under one input exceed all scores ``other`` (m,)
+    under the other input. Only n, m and whether all scores are 0 or 1 affect the result.
     """
     expected = predict_binary_bound if _is_binary(one, other) else predict_rank_bound
     return max(

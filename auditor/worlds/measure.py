@@ -118,11 +118,10 @@ def _response_rates(epsilon: float, delta: float) -> EventRates:
 
 
 def _gaussian_rates(epsilon: float, delta: float) -> EventRates:
-    """Returns, for two normal distributions, the tail probabilities beyond each of several
-    thresholds.
+    """Returns probabilities of right and of wrong guesses between two normal distributions.
 
-    A Gaussian mechanism with (epsilon, delta) has these distributions under two inputs. The two
-    arrays hold the shares of right and of wrong guesses.
+    A Gaussian mechanism with (epsilon, delta) has these distributions under two inputs. Each array
+    has one entry per width of the range in which the guesser abstains.
     """
     mu = find_gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
     return special.ndtr(mu / 2 - _HALF_WIDTHS), special.ndtr(-mu / 2 - _HALF_WIDTHS)

@@ -146,10 +146,10 @@ class AllThresholds(base.Estimator):
     source = "Clopper-Pearson at all thresholds"
 
     def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
-        """Draws scores of each input (world), from which the result computes the lower bound.
+        """Draws scores of each input (world), and returns the bound that ``ThresholdLimits`` give
+        for them.
 
-        The result computes the largest bound on epsilon that ``ThresholdLimits`` give for a pair of
-        worlds, at a given error.
+        The bound is the largest over all pairs of worlds.
         """
         sizes, delta, event = worlds.count_outputs(request.samples), request.delta, None
         if worlds.stored_outputs is not None and worlds.stored_outputs[0].ndim > 1:
