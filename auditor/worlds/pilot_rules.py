@@ -176,18 +176,12 @@ class CoordinateScorer:
         )
 
     def __call__(self, messages: Floats) -> Floats:
-        """Returns three scores per message, (n, 3), which are positive if they favour the first
-        input.
+        """Returns three scores of each of ``messages`` (n, d), shape (n, 3); positive scores favour
+        the first input.
 
-        messages: the messages, (n, d).
-
-        The three scores are:
-
-        - the log-likelihood ratio of the noise;
-        - the number of values that occur under one input only;
-        - the number of coordinates outside the range of one input.
-
-        Counts that favour the second input are negative.
+        The scores are a log-likelihood ratio, a count of values that occur under one input only,
+        and a count of coordinates outside the range of one input. Counts that favour the second
+        input are negative.
         """
         out = np.zeros((len(messages), N_MESSAGE_SCORES))
         if self.density is not None:
@@ -328,16 +322,13 @@ def learn_run_scorer(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """Learns a function that maps the features of a run to one number, larger under the first
     input.
 
-    Returns the function and its description.
-
-    ``first``, ``second``: features (n, f), numbers computed from the messages, of runs under each
-        of two inputs (worlds).
+    Returns the function and its description. ``first``, ``second``: features (n, f), computed from
+    messages, of runs under each of two inputs (worlds).
 
     The function is the first of these that qualifies:
 
     - a single feature, if its gap between the worlds exceeds its range within each world;
-    - gradient-boosted trees, if they separate held-out runs clearly better than a logistic
-      regression;
+    - gradient-boosted trees, if they separate held-out runs better than a logistic regression;
     - a logistic regression.
     """
     alone = LinearRule.fit_single_feature(first, second)
@@ -351,9 +342,8 @@ def learn_run_scorer(first: Floats, second: Floats) -> tuple[RunScorer, str]:
 def fit_logistic_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """Fits a logistic regression that predicts the input (world) from features of a run.
 
-    Returns a function from features to one number per run, and an empty description.
-
-    ``first``, ``second``: features (n, f) of runs under each input.
+    ``first``, ``second``: features (n, f) of runs under each input. Returns a function from
+        features to one number per run, and an empty description.
     """
     return LinearRule.fit_logistic(first, second), ""
 
