@@ -49,8 +49,8 @@ def catch_output_errors(fallback_note: str) -> Iterator[None]:
     """Context manager for printing a summary on standard output, which may be closed, full or
     unread.
 
-    If the reader of standard output has closed the stream, nothing is printed. Other errors are
-    printed on standard error.
+    If the reader has closed the stream, nothing is printed. Other errors are printed on standard
+    error.
 
     ``fallback_note``: sentence that is added to the message of such an error.
     """

@@ -47,8 +47,8 @@ def listen_to_steps(listener: StepListener) -> Iterator[None]:
 def report_step(work: str, done: int, total: int) -> None:
     """Reports that ``done`` of ``total`` steps of ``work``, such as "draws", are finished.
 
-    The listener that ``listen_to_steps`` has set receives the report. Without a listener, nothing
-    happens. Results of an audit must not depend on reports.
+    The listener of ``listen_to_steps`` receives the report; without a listener, nothing happens.
+    Results of an audit must not depend on reports.
 
     >>> with listen_to_steps(print):
     ...     report_step("draw", 12, 300)
@@ -103,8 +103,8 @@ ProgressObserver = Callable[[ProgressReport], None]
 class ProgressTracker:
     """Tracks the finished and running tasks of an audit, and passes the progress to a function.
 
-    - ``observe``: function that receives each ``ProgressReport``; None to pass the progress to no
-      function. If it raises an exception, it is not called again.
+    - ``observe``: function that receives each ``ProgressReport``, or None. If it raises an
+      exception, it is not called again.
     - ``done``: number of tasks that were finished before the tracker starts.
     - ``total``: number of all tasks.
     """
@@ -119,7 +119,7 @@ class ProgressTracker:
         """Records that ``task`` has finished ``done`` of ``total`` steps of ``work``.
 
         ``task``: name of the task.
-        ``work``: name of the steps, such as "draws"; if it is empty, the task itself begins (0 of
+        ``work``: name of the steps, such as "draws". If it is empty, the task itself begins (0 of
             1) or ends (1 of 1).
         """
         text = f"{task}, {work} {done:,} of {total:,}"
@@ -192,16 +192,14 @@ class ProgressTracker:
 def write_progress_note(path: Path | None, task: str, work: str, done: int, total: int) -> None:
     """Appends a note to the file ``path``: the task has finished ``done`` of ``total`` steps.
 
-    ``path``: the file; None to do nothing.
+    ``path``: the file; None to do nothing. Errors of the operating system are ignored.
     ``task``: name of the task.
     ``work``: name of the work whose steps are counted.
-
-    Notes of several processes do not mix. Errors of the operating system, such as a full disk, are
-    ignored.
     """
     if path is None:
         return
     with suppress(OSError):
+        # Appended in one write, so that notes of several processes do not mix.
         file = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
             os.write(file, f"{json.dumps([task, work, done, total])}\n".encode())
@@ -213,8 +211,7 @@ def write_progress_note(path: Path | None, task: str, work: str, done: int, tota
 def note_progress(path: Path | None, task: str) -> Iterator[None]:
     """Context manager in which calls of ``report_step`` write notes to the file ``path``.
 
-    A note is written at the beginning of the task, at the beginning and the end of each work, and
-    otherwise at most twice a second.
+    Each beginning and end is noted, and further steps at most twice a second.
     """
     last = "", 0.0
 
@@ -328,8 +325,8 @@ def _make_log_observer(console: Console) -> ProgressObserver:
 def format_log_line(report: ProgressReport) -> str:
     """Returns a progress report as one line of a log.
 
-    The line states the numbers of finished and of all tasks, the task that has just finished, and
-    the elapsed time. If no task has just finished, the running tasks are named.
+    The line states the numbers of finished and of all tasks, the task that has just finished
+    (otherwise the running tasks), and the elapsed time.
     """
     what = report.last_task or "; ".join(format_running_tasks(report)) or "nothing runs yet"
     return f"[{report.done}/{report.total}] {what}; {format_duration(report.elapsed)} so far"

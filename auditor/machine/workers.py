@@ -38,13 +38,17 @@ _MAX_BYTES = 1 << 28
 def run_with_timeout(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
     """Runs ``work`` in a child process for at most ``seconds``, and returns its result.
 
-    ``work``: function that returns an exit code and a text.
+    ``work``: function that returns an exit code and a text. Its standard output is redirected to
+        standard error, and its standard input is empty.
 
-    The standard output of ``work`` is redirected to standard error, and its standard input is
-    empty. Raises InputError if ``work`` takes longer, or if its process ends without a result. An
-    InputError or AuditError of ``work`` is raised again in this process, and any other exception
-    as IncompleteError. If processes cannot be forked, ``work`` runs in this process, which exits
-    with code 2 at the deadline.
+    Raises these errors:
+
+    - InputError if ``work`` takes longer, or if its process ends without a result;
+    - an InputError or AuditError of ``work``, as it is;
+    - IncompleteError for any other exception of ``work``.
+
+    If processes cannot be forked, ``work`` runs in this process, which exits with code 2 at the
+    deadline.
     """
     if not 0 < seconds <= _MAX_SECONDS:
         raise InputError(
@@ -135,10 +139,9 @@ def _run_child(
 def run_in_child(work: Callable[[], int]) -> int:
     """Runs ``work`` in a child process, and returns the exit code that ``work`` returns.
 
-    Raises InputError if the process ends before ``work`` returns, as a user's code may do in a way
-    that no exception handler sees. Signals are passed on to the child process, which ends together
-    with this process. On systems without ``signal.sigwaitinfo`` (macOS, Windows), ``work`` runs in
-    this process.
+    Raises InputError if the process ends before ``work`` returns. Signals are passed on to the
+    child process, which ends together with this process. On systems without ``signal.sigwaitinfo``
+    (macOS, Windows), ``work`` runs in this process.
     """
     if not hasattr(signal, "sigwaitinfo"):
         return work()
@@ -161,6 +164,7 @@ def run_in_child(work: Callable[[], int]) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     if answer := os.read(receiver, 1):
         return answer[0]
+    # A user's code may end the process in a way that no exception handler sees.
     raise _make_exit_error(os.waitstatus_to_exitcode(ended[1]))
 
 
@@ -207,8 +211,8 @@ def run_parallel(
     results.
 
     The results come in the order in which calls finish. With one job, the calls run in this
-    process. Raises IncompleteError if a worker is killed from outside, for example by an operating
-    system without free memory.
+    process. Raises IncompleteError if a worker is killed from outside, for example for lack of
+    memory.
     """
     if jobs <= 1:
         yield from (function(*args) for args in arguments)

@@ -2,8 +2,7 @@
 
 They represent real-valued randomness exactly when the code of a randomizer is traced. A rule
 computes one function, such as a sum, a minimum or rounding. If a comparison in a rule is true for
-some values of the draw and false for others, the rule is run for each outcome. Each run then has
-its own set of values of the draw (a cell).
+only some values of the draw, the rule is run once per outcome.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ class AffineNoise:
     - ``source``: the random draw.
     - ``coefficient``: exact number, not 0.
     - ``constant``: exact number.
-    - ``function``: None if the variable is the value of the draw. Otherwise the variable is
-      ``function(inner_noise)``, where the function is ``math.floor``, or ``math.log`` for a uniform
-      draw.
-    - ``inner_noise``: the noise to which ``function`` is applied; None without ``function``.
+    - ``function``: ``math.floor``, or ``math.log`` for a uniform draw; None if the variable is the
+      value of the draw.
+    - ``inner_noise``: the noise to which ``function`` is applied to give the variable; None without
+      ``function``.
     """
 
     source: RealDraw
@@ -79,9 +78,8 @@ class AffineNoise:
         """Splits ``cell``, a set of values of the random draw, by whether the noise is below
         ``threshold``.
 
-        Returns two sets of values of the draw: values for which the noise is below the threshold,
-        and all other values. If ``strict`` is false, values for which the noise equals the
-        threshold belong to the first set.
+        Returns the values for which the noise is below the threshold, and all other values. If
+        ``strict`` is false, a noise equal to the threshold counts as below.
         """
         if math.isinf(threshold):
             return (cell, cell[:0]) if threshold > 0 else (cell[:0], cell)
@@ -139,19 +137,20 @@ class ComparisonCase:
     """One case of a computation with noise, in which each comparison has one outcome.
 
     A comparison is open if it is true for some values of the draws and false for others. A function
-    of noise, such as a minimum, is computed once per case, that is, per combination of outcomes of
-    its open comparisons. Cases are found depth first: a new case repeats the outcomes of an earlier
-    case up to one open comparison, and reverses the outcome of this comparison.
+    of noise, such as a minimum, is computed once per combination of outcomes of its open
+    comparisons.
 
     - ``path``: the execution path in which the numbers are drawn.
     - ``cells``: for each draw the set of its values that give the outcomes of this case so far.
-    - ``outcomes``: given outcomes of the first open comparisons, the last of them reversed. Every
-      further open comparison is taken as true.
+    - ``outcomes``: given outcomes of the first open comparisons. Every further open comparison is
+      taken as true.
     - ``alternatives``: the ``outcomes`` of cases to compute later, one per open comparison that
       this case takes as true.
     """
 
     def __init__(self, path: ExecutionPath, cells: ValuesByDraw, outcomes: list[bool]) -> None:
+        # Cases are found depth first: a new case repeats the outcomes of an earlier case up to one
+        # open comparison, and reverses the outcome of this comparison.
         self.path, self.cells = path, cells
         self.alternatives: list[list[bool]] = []
         self._outcomes, self._n_used = outcomes, 0
@@ -159,9 +158,8 @@ class ComparisonCase:
     def is_less(self, a: Any, b: Any, *, strict: bool = True) -> bool:
         """Returns the outcome of a < b, or of a <= b if ``strict`` is false, for numbers or noise.
 
-        If the comparison is open, ``cells`` is restricted to the values of the draw with the
-        returned outcome. Ties are ignored for a draw with a density, because their probability is
-        0. Raises NotTraced if two different noises are compared.
+        If the comparison is open, ``cells`` is restricted to the values of the draw with this
+        outcome. Raises NotTraced if two different noises are compared.
         """
         if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
             if a.variable_key != b.variable_key:
@@ -177,6 +175,7 @@ class ComparisonCase:
             false, true = b.split_cell(self.cells[source], to_fraction(a), not strict)
         else:
             return bool(a < b if strict else a <= b)
+        # Ties are ignored for a draw with a density, because their probability is 0.
         outcome = bool(true)
         if true and false:
             if self._n_used == len(self._outcomes):
@@ -193,9 +192,9 @@ def apply_to_noise(
 ) -> Iterator[ConditionalValue]:
     """Yields the possible results of ``function(*values)``, where some values are noise.
 
-    Each result is a pair (cells, value). ``cells`` gives for each random draw the set of its values
-    that leads to the result ``value``; the argument ``cells`` limits these sets. Raises NotTraced
-    if no rule computes this function of noise.
+    A result is a pair (cells, value): for each random draw the set of its values that leads to
+    ``value``. The argument ``cells`` limits these sets. Raises NotTraced if no rule computes this
+    function of noise.
     """
     seeds = any(isinstance(value, AffineNoise) and value.is_random_seed for value in values)
     if seeds and function not in _OF_SEEDS:
@@ -264,10 +263,8 @@ _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
     """Returns the sum of two noises of one variable, or of two draws that nothing restricts yet.
 
-    The sum of two normal draws is a normal draw. The difference of two exponential draws is a
-    Laplace draw. The difference of two geometric draws with one distribution is a two-sided
-    geometric draw. Raises UnfixedDrawError if a draw must be fixed first, and NotTraced for other
-    sums.
+    Raises UnfixedDrawError if a draw must be fixed first, and NotTraced if the sum has no known
+    density.
     """
     constant = a.constant + b.constant
     if a.variable_key == b.variable_key:
@@ -282,6 +279,9 @@ def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
         and noise.source not in part.path.limits
         for noise in (a, b)
     )
+    # The sum of two normal draws is a normal draw. The difference of two exponential draws is a
+    # Laplace draw. The difference of two geometric draws with one distribution is a two-sided
+    # geometric draw.
     if free and s.family == t.family == "normal":
         scale = math.hypot(a.coefficient, b.coefficient)
         total = RealDraw("a sum of normal()", "normal")

@@ -1,8 +1,7 @@
 """NumPy arrays whose entries may depend on random draws, for code that is being traced.
 
-A ``TracedArray`` holds objects that stand for numbers. Element-wise NumPy functions are applied
-entry by entry (NEP 13), and do not fix the draws behind the entries. Other NumPy functions work on
-the objects (NEP 18), or on concrete arrays after the execution path has fixed every entry.
+A ``TracedArray`` holds objects that stand for numbers. NumPy functions work on these objects (NEP
+13 and NEP 18), or on concrete arrays after the execution path has fixed every entry.
 """
 
 from __future__ import annotations
@@ -192,9 +191,9 @@ class TracedArray(np.ndarray):
 class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
     """The entries ``array[mask]`` for a mask that depends on random draws that are not fixed yet.
 
-    Element-wise operations with plain numbers are computed for the whole array. When the result is
-    assigned to ``array[mask]``, the mask selects between the old and the new entries, so the
-    execution path does not branch. Every other operation first fixes the mask on the path.
+    Element-wise operations with plain numbers are computed for the whole array. Assigning their
+    result to ``array[mask]`` selects entries by the mask, without a branch of the execution path.
+    Every other operation first fixes the mask on the path.
     """
 
     def __init__(self, values: TracedArray, mask: TracedArray) -> None:
@@ -308,10 +307,10 @@ def _find_dtype(function: Callable[..., Any], inputs: Any, **options: Any) -> An
 
 
 def _to_array(objects: Any, dtype: Any, inputs: Any) -> Any:
-    """Returns ``objects``, computed entry by entry from ``inputs``, as an array of ``dtype``.
+    """Returns ``objects``, computed entry by entry from ``inputs``, as a traced array of ``dtype``.
 
-    The result is a traced array. It is a concrete array if no object depends on a random draw and
-    the execution path fixes each discrete draw when it is made.
+    The array is concrete if no object depends on a random draw and the execution path fixes each
+    discrete draw when it is made.
     """
     array = TracedArray.convert(objects, dtype)
     if not _is_symbolic(array):
@@ -429,11 +428,11 @@ def _wrap_constructor(function: Callable[..., Any], eager: bool) -> Callable[...
 
 
 def get_replacement_by_id(eager: bool) -> dict[int, Any]:
-    """Returns replacements for NumPy and Python functions that make numbers or arrays.
+    """Returns replacements for NumPy and Python functions that make numbers or arrays, by the
+    function's id.
 
-    The result maps the id of each function to its replacement, which accepts symbols (values that
-    depend on random draws). ``eager``: whether the execution path fixes each discrete draw when it
-    is made.
+    A replacement accepts symbols (values that depend on random draws). ``eager``: whether the
+    execution path fixes each discrete draw when it is made.
     """
 
     def lazy(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -120,12 +120,11 @@ def is_instance(run: OperationTracer, args: Any, kwargs: Any = None) -> bool:
 
     ``run``: the tracing interpreter.
     ``args``: the pair (value, classes).
-
-    Only the base classes of the value's class are compared; no ``__instancecheck__`` is called. For
-    the abstract classes of ``numbers`` and ``collections.abc``, a table is used.
     """
     value, classes = args
     kind = run.get_class(value)
+    # Only the base classes of the value's class are compared; no ``__instancecheck__`` is called.
+    # For the abstract classes of ``numbers`` and ``collections.abc``, a table is used.
     return any(_is_derived(run, kind, part) for part in _iter_classes(classes))
 
 

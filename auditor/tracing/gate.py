@@ -1,9 +1,9 @@
 """Checks every call of compiled code by the traced code of a randomizer, and refuses unknown calls.
 
 A compiled function may be called if it is in the table of the module ``known``, or draws from the
-generator of the traced code. The types of its arguments, and of all values in them, must belong to
-a fixed set. Compiled code never receives an object of a class of the traced code, because it could
-then run code of this class that is not traced.
+generator of the traced code. Its arguments, and all values in them, must have allowed types.
+Compiled code never receives an object of a class of the traced code, because it could run code of
+this class untraced.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class TracedIterator:
 class CallGate(ABC):
     """Base class of the tracing interpreter: checks and makes calls of compiled functions.
 
-    A run is one execution of the traced code along one execution path.
+    A run is one execution of the traced code along one execution path. A replay repeats it with
+    concrete numbers.
 
     - ``new_objects``: objects that the present run created, by id. The run may change only these
       objects.
@@ -100,9 +101,8 @@ class CallGate(ABC):
       content when first read.
     - ``name_reads``: names that are defined outside of the run and were read, with the value that
       was read first.
-    - ``is_replayed``: whether a replay, which repeats a run with concrete numbers, can call the
-      traced callable itself. It cannot if the code draws from a global generator, is compiled by
-      Numba, or reads the class of the generator; the interpreter then replays the run.
+    - ``is_replayed``: whether a replay can call the traced callable itself. If false, the
+      interpreter makes the replay.
     """
 
     def __init__(self, rng: TracedGenerator) -> None:
@@ -114,6 +114,8 @@ class CallGate(ABC):
         self.new_objects: dict[int, Any] = {}
         self.reads: dict[int, tuple[Any, Any]] = {}
         self.name_reads: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
+        # A replay cannot call the callable if the code draws from a global generator, is compiled
+        # by Numba, or reads the class of the generator.
         self.is_replayed = True
 
     @abstractmethod
@@ -196,9 +198,8 @@ class CallGate(ABC):
             self.reads[id(value)] = value, _read_content(value)
 
     def record_name_read(self, names: Any, name: str, owner: Any = None) -> None:
-        """Stores the value that a name has when the traced code first reads it.
-
-        The name, such as a global variable, exists before the traced code runs.
+        """Stores the value that a name, such as a global variable, has when traced code first reads
+        it.
 
         ``names``: mapping of names to values, such as the ``__dict__`` of a module or an object.
         ``name``: the name that is read.
@@ -223,11 +224,11 @@ class CallGate(ABC):
     def call_allowed_compiled(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> Any:
-        """Calls a compiled function that is allowed, because it draws random numbers or depends on
-        its arguments alone (table ``known``).
+        """Calls an allowed compiled function, and returns its result.
 
-        Returns the result of the call. ``name``: name of the function for messages. Raises
-        NotTraced for any other function.
+        A function is allowed if it draws random numbers or depends on its arguments alone (table
+        ``known``). Raises NotTraced for any other function. ``name``: name of the function for
+        messages.
         """
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
@@ -274,8 +275,8 @@ class CallGate(ABC):
         """Checks the arguments, calls the compiled ``function`` and returns its result.
 
         ``name``: name of the function for messages.
-        ``size``: function that estimates from the arguments how many entries the result has, so
-            that too large results are refused before the call; None if no estimate is needed.
+        ``size``: function that estimates from the arguments how many entries the result has; None
+            if no estimate is needed. Too large results are refused before the call.
 
         Raises NotTraced for arguments that compiled code may not receive.
         """

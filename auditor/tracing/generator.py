@@ -1,8 +1,8 @@
 """The random generator of traced code, which records draws on an execution path, without sampling.
 
-The traced function receives this generator as its argument ``rng``. Tracing also uses this
-generator in place of the global generators of NumPy and Python. Distributions that tracing does not
-support raise NotTraced with their name.
+The traced function receives this generator as its argument ``rng``. Calls of the global generators
+of NumPy and Python use it too. Distributions that tracing does not support raise NotTraced with
+their name.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _MIN_SEEDS, _MAX_INT = 1 << 31, 1 << 40
 
 
 class TracedGenerator(np.random.Generator):
-    """A ``numpy.random.Generator`` that records draws on an execution path instead of sampling
-    them.
+    """A ``numpy.random.Generator`` that records draws on an execution path, without sampling.
 
     A draw returns a symbol (a value that depends on random draws). In a replay, which repeats a run
     with given values of the draws, a draw returns a number.
 
-    ``may_treat_int_as_real``: whether an integer with more than 2^40 possible values is treated as
-        a real number; if false, it may only be used as a seed. It is true only while a mechanism of
-        this package draws: its claim allows for the rounding, and exact samplers draw again if two
-        draws are equal.
+    ``may_treat_int_as_real``: whether a random integer with more than 2^40 possible values is
+        treated as a real number. If false, it may only be used as a seed. The flag is true only
+        while the code of a mechanism of this package draws.
     """
 
+    # The claims of these mechanisms allow for the rounding, and their exact samplers draw again if
+    # two draws are equal.
     may_treat_int_as_real = True
 
     def __init__(self, path: ExecutionPath) -> None:
@@ -213,12 +213,11 @@ class TracedGenerator(np.random.Generator):
         raise NotTraced("tracing does not support Generator.bit_generator")
 
     def trace_seeding(self, a: Any = None, **_: Any) -> None:
-        """Replaces a call that seeds a global generator in traced code with the seed ``a``.
+        """Replaces a call in traced code that seeds a global generator with ``a``.
 
-        The seed must be a fresh draw with at least 2^31 possible values; NotTraced is raised for
-        other seeds. The later draws of the global generator are then independent draws. The draw
-        ``a`` is marked as used up, so that any other use of it raises NotTraced. Without a seed,
-        and in replays (runs with given values of the draws), nothing happens.
+        A seed must be a fresh draw with at least 2^31 possible values; NotTraced is raised for
+        other seeds. Nothing happens without a seed, and in replays (runs with given values of the
+        draws).
         """
         if a is None or self.path.values is not None:
             return
@@ -230,6 +229,8 @@ class TracedGenerator(np.random.Generator):
         if isinstance(noise, AffineNoise) and source is not None:
             many = source.n_values or (source.family == "uniform") * noise.coefficient
             if many >= _MIN_SEEDS and source.domain == self.path.limits.get(source, source.domain):
+                # The later draws of the global generator are then independent draws. Any other use
+                # of the seed raises NotTraced.
                 self.path.used_up.add(source)
                 self.path.changes += 1
                 return
@@ -282,9 +283,10 @@ class TracedGenerator(np.random.Generator):
     def _draw_finite(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
         """Records a draw from ``values`` with probabilities ``masses``, and returns its value.
 
-        The returned value is a symbol, which depends on the draw. It is concrete in a replay (a run
-        with given values of the draws), and on a path that fixes each discrete draw when it is
-        made.
+        The returned value is a symbol, which depends on the draw. It is concrete in two cases:
+
+        - in a replay (a run with given values of the draws);
+        - on a path that fixes each discrete draw when it is made.
         """
         if len(values) > _MAX_VALUES:
             raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} possible values")
@@ -310,10 +312,12 @@ class TracedGenerator(np.random.Generator):
         return self._to_array(draws, _to_shape(size), dtype)
 
     def _to_array(self, draws: Any, shape: Any, dtype: Any) -> Any:
-        """Returns draws as an array of ``shape`` and ``dtype``.
+        """Returns draws as a traced array of ``shape`` and ``dtype``.
 
-        The array is concrete in replays (runs with given values of the draws). It is also concrete
-        on a path that fixes each discrete draw when it is made, if all draws are discrete.
+        The array is concrete in two cases:
+
+        - in a replay (a run with given values of the draws);
+        - if all draws are discrete, and the path fixes each discrete draw when it is made.
         """
         open_draws = any(isinstance(entry, Symbol) for entry in draws)
         if self.path.values is not None or (self.path.eager and not open_draws):

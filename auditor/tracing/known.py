@@ -3,8 +3,7 @@ alone.
 
 Each entry is the function itself, as it was when this module was imported. These functions keep no
 state between calls, read no clock and draw no random numbers. For arguments of the types that the
-module ``gate`` allows, they call no methods that tracing cannot see. Comments give the reason for
-each group.
+module ``gate`` allows, they call no methods that tracing cannot see.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ class PartialCall:
 class SuperProxy:
     """The result of ``super()`` in traced code.
 
-    - ``owner``: class that defines the method in which ``super()`` is called. Attributes are looked
-      up in the base classes after this class.
+    - ``owner``: class that defines the method in which ``super()`` is called. Attributes come from
+      the base classes after this class.
     - ``receiver``: object on which the method was called.
     """
 

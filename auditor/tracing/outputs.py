@@ -197,17 +197,16 @@ def iter_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hash
     (leaves).
 
     A form consists of types, shapes and signs of zero. Forms with equal keys are compared between
-    inputs:
-
-    - The key of the containers is the structure of the output.
-    - The key of a leaf is the structure, its position and its value.
-    - The key of a leaf with noise (a random real number) omits the value. The form omits the sign
-      of zero, because the sign of rounded noise depends on the draws.
+    inputs.
 
     ``output``: output of the callable itself in a replay (a run with concrete draws), whose form is
         read.
     ``path``: output that tracing computed on the same execution path, in which noise is marked.
-    ``values``: the output ``path`` with the concrete values of the draws, for the keys.
+    ``values``: the output ``path`` with the concrete values of the draws.
+
+    - The key of the containers is the structure of the output.
+    - The key of a leaf is the structure, its position and its value.
+    - The key of a leaf with noise (a random real number) omits the value.
     """
     leaves: list[tuple[str, bool]] = []
     yield values.structure, _read_form(output, leaves)
@@ -221,6 +220,8 @@ def iter_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hash
             dense = any(isinstance(piece, AffineNoise) for _, piece in pieces)
             plain = dense and any(not isinstance(p, AffineNoise) and p == value for _, p in pieces)
             key = _NOISE if dense and not plain else value
+            # The form omits the sign of zero, because the sign of rounded noise depends on the
+            # draws.
             yield (values.structure, place, key), (form[0], form[1] and not noisy)
 
 
@@ -256,8 +257,8 @@ def check_output_forms(
     ``names``: name of each input.
     ``delta``: delta of the privacy bound.
 
-    Raises NotTraced if probabilities of forms would have to be compared: at delta > 0, or if the
-    same values have several forms.
+    Raises NotTraced if the same values have several forms, or if forms differ at delta > 0. Their
+    probabilities would have to be compared.
     """
     for (one, a), (other, b) in itertools.combinations(zip(inputs, names, strict=bool(inputs)), 2):
         for values in (key for key in one if key in other):

@@ -99,8 +99,8 @@ class FiniteDraw:
 class RealDraw:
     """A random draw of a real number or of an integer from a standard distribution.
 
-    A cell, a set of values of the draw, is a tuple of disjoint intervals (low, high). The ends of
-    intervals lie between integers if the draw is an integer.
+    A cell, a set of values of the draw, is a tuple of disjoint intervals (low, high). For an
+    integer draw, their ends lie between integers.
 
     - ``name``: the call that draws, as reports show it.
     - ``family``: "uniform" on [0, 1], "laplace", "exponential", "normal", "geometric" (1, 2, ...),
@@ -314,22 +314,20 @@ class ExecutionPath:
     """One run of the traced code: its random draws, their allowed values, and its decisions.
 
     A decision is a branch of the code that depends on a random draw. A cell is a set of values of a
-    draw. A replay is a run with given values of the draws, which return concrete numbers; its
-    constructor takes the expected draws (``sources``) and their ``values``.
+    draw. A replay is a run with given ``values`` of the expected draws ``sources``.
 
     - ``decisions``: for each decision, a pair (index of the option taken, number of options). The
       first pairs are given; later decisions take option 0.
     - ``budget``: counter of the interpreter steps that remain for all runs on one input.
-    - ``eager``: whether each discrete draw is fixed to one value when it is made, for code that
-      reads types of values. If false, the value of a draw stays open until a branch depends on it.
+    - ``eager``: whether each discrete draw is fixed to one value when it is made. If false, its
+      value stays open until a branch depends on it.
     - ``sources``: the random draws so far.
     - ``limits``: the cell of each draw that a decision has restricted.
     - ``sums``: for each draw that stands for a weighted sum of other draws, these draws and their
       weights.
     - ``used_up``: draws that no other operation may use, because they are part of a sum or a seed.
     - ``changes``: number of changes of ``limits``, ``sums`` and ``used_up`` so far.
-    - ``has_strayed``: whether a replay made a draw that was not expected, even if the code caught
-      the exception.
+    - ``has_strayed``: whether a replay made a draw that was not expected.
     """
 
     def __init__(
@@ -354,8 +352,8 @@ class ExecutionPath:
     def replay_or_record_draw(self, source: Draw) -> Any:
         """Records the random draw ``source``; returns its value in a replay, otherwise None.
 
-        A replay repeats a run with given values of the draws. Raises NotTraced if there are too
-        many draws, or if the replay expected another draw.
+        A replay is a run with given values of the draws. Raises NotTraced if there are too many
+        draws, or if the replay expected another draw.
         """
         if len(self.sources) >= MAX_DRAWS:
             raise NotTraced(f"one call of the code draws more than {MAX_DRAWS:,} random numbers")
@@ -416,11 +414,10 @@ class ExecutionPath:
     def merge_sum(self, total: Draw, *parts: tuple[Draw, float]) -> Draw:
         """Replaces a weighted sum of random draws by a single draw, and returns the single draw.
 
-        ``total``: the single draw.
+        ``total``: the single draw. If an equal sum was replaced before, the earlier draw is
+            returned.
         ``parts``: the summed draws and their weights; no other operation may use these draws
             afterwards.
-
-        The result is ``total``, or the single draw that replaced an equal sum before.
         """
         for known, before in self.sums.items():
             if before == parts:
@@ -433,8 +430,7 @@ class ExecutionPath:
     def sample_draws(self, rng: np.random.Generator, limits: dict[Draw, Any]) -> Any:
         """Samples a value of every random draw of this path, and returns the values by draw.
 
-        ``limits``: the allowed set of values of each draw; a draw without limits may take all its
-            values.
+        ``limits``: the allowed set of values of each draw; all values if a draw is missing.
 
         The result is None if 1,000 samples do not satisfy the limits on sums of draws.
         """
@@ -464,8 +460,8 @@ def iterate_paths(
     ``budget``: steps allowed for all paths together.
     ``eager``: whether each path fixes each discrete draw when the draw is made.
 
-    The result is None for a path rarer than 2^-100, such as a path with many iterations of a loop.
-    Raises NotTraced if there are too many paths, or if the code depends on more than its draws.
+    The result is None for a path of probability below 2^-100. Raises NotTraced if there are too
+    many paths, or if the code depends on more than its draws.
     """
     decisions: list[tuple[int, int]] = []
     for _ in range(MAX_PATHS):

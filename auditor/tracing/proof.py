@@ -43,10 +43,12 @@ _ALIKE = 1e-12
 class DistributionPair:
     """Output distributions P and Q of a first and a second input, compared at a delta above 0.
 
-    - ``outputs_by_tag``: the distributions of outputs with one tag (structure of an output with
-      its constant values) under both inputs, for each tag.
-    - ``max_lost_prob``: upper bound on the probability that is missing from Q, because execution
-      paths of the second input were too rare to trace.
+    A tag is the structure of an output with its constant values.
+
+    - ``outputs_by_tag``: for each tag, the distributions of the outputs with this tag under both
+      inputs.
+    - ``max_lost_prob``: upper bound on the probability of the execution paths that are missing from
+      Q, because they were too rare to trace.
     """
 
     outputs_by_tag: list[_TagPair]
@@ -57,8 +59,11 @@ class DistributionPair:
         """Pairs the output distributions ``p`` and ``q`` of two inputs.
 
         ``lost``: upper bound on the probability of the execution paths of ``q`` that were left out.
-        Raises NotTraced if outputs combine several noises that are not normal, or if paths were
-        left out and outputs have several independent parts.
+
+        Raises NotTraced in two cases:
+
+        - outputs combine several noises that are not normal;
+        - paths were left out, and outputs have several independent parts.
         """
         second = q.tag_outputs
         parts = [_TagPair.of(each, second.get(tag), lost) for tag, each in p.tag_outputs.items()]
@@ -67,8 +72,8 @@ class DistributionPair:
     def sum_masses_above(self, epsilon: float) -> tuple[float, float]:
         """Returns the probabilities under P and Q of the outputs with a ratio above e^epsilon.
 
-        P and Q are the output distributions of two inputs. The ratio is an output's probability (or
-        density) under P, divided by its probability (or density) under Q.
+        P and Q are the output distributions of two inputs. The ratio is an output's probability or
+        density under P, divided by its probability or density under Q.
         """
         p, q = self._sum_excess(epsilon)[2:].tolist()
         return p, q
@@ -76,11 +81,11 @@ class DistributionPair:
     def bound_divergence(self, epsilon: float) -> tuple[float, float]:
         """Returns a lower and an upper limit of the hockey-stick divergence of P from Q.
 
-        P and Q are the output distributions of the first and the second input. Tracing may lose a
-        probability of up to ``max_lost_prob`` under Q, so e^epsilon times ``max_lost_prob`` is
-        subtracted from both limits. If ``max_lost_prob`` is above 0, the upper limit is not a
-        bound.
+        P and Q are the output distributions of the first and the second input. If ``max_lost_prob``
+        is above 0, the upper limit is not a bound.
         """
+        # The probability that is missing from Q, at most ``max_lost_prob``, would lower the
+        # divergence by at most e^epsilon times it.
         less = math.exp(epsilon) * self.max_lost_prob if self.max_lost_prob else 0.0
         lower, upper = (self._sum_excess(epsilon)[:2] - less).tolist()
         return lower, upper
@@ -123,8 +128,8 @@ class _TagPair:
     Blocks of values with equal distributions under both inputs are omitted.
 
     - ``logs``: log-probabilities of the listed outputs under each input, (2, outputs).
-    - ``shift``: distance in standard deviations between the means under both inputs of a normal
-      number that is an independent part of each listed output; 0 if there is no such number.
+    - ``shift``: distance in standard deviations between the means under both inputs of an
+      independent normal number in each listed output; 0 without such a number.
     - ``dense``: pairs of distributions, under both inputs, of numbers that have densities.
     """
 
@@ -140,9 +145,10 @@ class _TagPair:
             ``other`` is None if the outputs are impossible under the second.
         ``lost``: upper bound on the probability of left-out execution paths.
 
-        All normal numbers together are equivalent to one normal number. Other blocks are combined
-        to all their joint values. Raises NotTraced if several blocks have densities that are not
-        all normal, or if paths were left out and several blocks differ between the inputs.
+        Raises NotTraced in two cases:
+
+        - several blocks have densities that are not all normal;
+        - paths were left out, and several blocks differ between the inputs.
         """
         other_log = to_log(other.probability) if other else -math.inf
         logs = np.array([[to_log(group.probability)], [other_log]])
@@ -150,6 +156,8 @@ class _TagPair:
         pairs = [pair for pair in pairs if not _are_equal(*pair)]
         if lost and len(pairs) > 1:
             raise NotTraced("several parts depend on the input, and rare paths were left out")
+        # All normal numbers together are equivalent to one normal number. Other blocks are combined
+        # to all their joint values.
         shifts, dense = [], []
         for t, u in pairs:
             if (shift := _compute_shift(t, u)) is not None:
@@ -175,9 +183,8 @@ class _TagPair:
     def excess(self, epsilon: float) -> NDArray[np.float64]:
         """Returns four numbers, summed over these outputs, shape (4,).
 
-        The numbers are a lower and an upper bound on the hockey-stick divergence at ``epsilon``,
-        and the probabilities under the first and the second input of the outputs whose probability
-        ratio exceeds e^epsilon.
+        They are a lower and an upper bound on the hockey-stick divergence at ``epsilon``, and the
+        probabilities under both inputs of the outputs with a probability ratio above e^epsilon.
         """
         losses = log_ratio_of_masses(*self.logs)
         gap = epsilon - np.where(losses == np.inf, 0.0, losses)
@@ -288,9 +295,9 @@ def prove_bound(
     - ``delta``: delta of the bound.
     - ``stop_at``: an epsilon, such as the claim, above which the bound need not be exact.
 
-    The bound is marked as tight (exact) if a computed upper limit of epsilon agrees with it and no
-    rare outputs are left out. Raises NotTraced if a finite upper limit differs from the bound and
-    the bound does not exceed ``stop_at``, and for some outputs that combine several noises.
+    The bound is marked as tight (exact) if a computed upper limit agrees with it and no rare
+    outputs are left out. Raises NotTraced if a finite upper limit differs from a bound of at most
+    ``stop_at``, and for some outputs that combine several noises.
     """
     total = sum(dist.n_paths for dist in dists)
     left_out = sum(dist.n_untraced_paths for dist in dists)
@@ -441,8 +448,9 @@ def _log_ratio(p: Probability, q: Probability) -> float:
 def _bound_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[float, float]:
     """Returns bounds (lower, upper) on the largest log-ratio of the outputs with one key.
 
-    ``key``: values at some positions of an output. ``p``, ``q``: probabilities of the key under
-    both inputs; ``q`` is None if the key does not occur under the second input.
+    ``key``: values at some positions of an output.
+    ``p``, ``q``: probabilities of the key under both inputs; ``q`` is None if it does not occur
+        under the second.
     """
     if _is_cut_tail(p) and (q is None or _is_cut_tail(q)):
         return -math.inf, -math.inf
@@ -493,8 +501,8 @@ def _describe_key(
     note.
 
     ``key``: values at some positions of an output; the text of noise is an interval.
-    ``p``, ``q``: probabilities of the key under both inputs; ``q`` is None if the key does not
-        occur under the second input.
+    ``p``, ``q``: probabilities of the key under both inputs; ``q`` is None if it does not occur
+        under the second.
     """
     if tables.DENSITY_SLOT not in key:
         note = _name_draws(p.cells) if q else _IMPOSSIBLE

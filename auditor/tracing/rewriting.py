@@ -1,8 +1,8 @@
 """Rewrites functions so that every operation in them becomes a call of the tracing interpreter.
 
-The rewritten functions are run by Python, which handles names, scopes, arguments, loops and
-generators. The tracing interpreter (``Interpreter``) computes every operation on a value. Syntax
-without a rule is replaced by a call that raises NotTraced.
+Python runs the rewritten functions and handles names, scopes, arguments, loops and generators. The
+tracing interpreter (``Interpreter``) computes every operation on a value. Syntax without a rule is
+replaced by a call that raises NotTraced.
 """
 
 from __future__ import annotations

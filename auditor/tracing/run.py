@@ -1,8 +1,7 @@
 """Runs every execution path of a randomizer in the tracing interpreter, and checks it by replays.
 
-The interpreter tracks every operation, but could compute a wrong result. A replay runs the callable
-itself with concrete values of the random draws. A path counts only if replay and interpreter have
-the same output.
+A replay runs the callable itself with concrete values of the random draws. A path counts only if
+replay and interpreter have the same output, because the interpreter could compute a wrong result.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ class AllPaths(NamedTuple):
 
     - ``path_results``: the paths that were run.
     - ``n_untraced_paths``: number of paths that were left out, each of probability below 2^-100.
-    - ``is_replayed``: whether the callable itself was called to check each path, with concrete
-      values of the draws; if false, the tracing interpreter replayed the paths.
-    - ``output_forms``: observed forms of the parts of outputs (types, shapes, signs of zero), by
-      the key of the part (see ``outputs.iter_forms``).
+    - ``is_replayed``: whether the callable itself was called to check each path. If false, the
+      tracing interpreter replayed the paths.
+    - ``output_forms``: observed forms (types, shapes, signs of zero) of the parts of outputs, by
+      the key of the part (``outputs.iter_forms``).
     """
 
     path_results: list[PathResult]
@@ -91,7 +90,7 @@ class SingleOutputRandomizer:
         return code is not None and code.co_filename == outputs.__file__
 
     def interpret(self, interpreter: Interpreter, value: Any, *, lazy: bool) -> Any:
-        """Computes the output for the input ``value`` by tracing, not by calling the function.
+        """Computes the output for the input ``value`` by tracing, without a call of the function.
 
         Values that depend on random draws are returned as ``Symbol``.
 
@@ -115,15 +114,14 @@ class SingleOutputRandomizer:
 def trace_paths(randomizer: SingleOutputRandomizer, value: Any, budget: StepBudget) -> AllPaths:
     """Runs all execution paths of ``randomizer`` for the input ``value``.
 
-    The value of a random draw is fixed only if the code needs it. If that fails, for example
-    because the code reads the type of a draw, all paths are run again, and each discrete draw is
-    fixed when it is made: one path per combination of values.
-
     ``budget``: number of tracing steps allowed.
 
     Raises NotTraced with the line of code that cannot be traced.
     """
     try:
+        # The value of a random draw is fixed only if the code needs it. If that fails, for example
+        # because the code reads the type of a draw, all paths are run again, and each discrete draw
+        # is fixed when it is made: one path per combination of values.
         return _run_all(randomizer, value, budget, eager=False)
     except (paths.OutOfSteps, paths.StateChanged):
         raise
@@ -261,9 +259,9 @@ def _cover_values(
 ) -> Iterator[dict[Draw, Any]]:
     """Yields sampled values of all draws of a path, as dicts from draw to value.
 
-    There are at least ``min_count`` dicts, and more until each value of each finite draw, and each
-    possible value of each leaf of ``output``, has occurred. Raises NotTraced if a path is too rare
-    to be sampled.
+    There are at least ``min_count`` dicts. In them, each value of each finite draw, and each
+    possible value of each leaf of ``output``, occurs. Raises NotTraced if a path is too rare to be
+    sampled.
     """
     symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
     pieces = [cells for symbol in symbols for cells, _ in symbol.list_values()]

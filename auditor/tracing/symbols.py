@@ -1,9 +1,9 @@
 """Symbols: values of traced code that depend on random draws which are not fixed yet.
 
-A ``Symbol`` lists its possible values. For each of them it stores the outcomes of the draws that
-lead to it, as one set (a cell) per draw. A possible value is a concrete object, or an
-``AffineNoise`` of one real draw. Functions are applied to each possible value. If the code needs a
-concrete object, such as a condition or an index, the execution path fixes one value.
+A ``Symbol`` lists its possible values. Each is a concrete object, or an ``AffineNoise`` of one real
+draw, with the sets of values of the draws (cells) that lead to it. Functions are applied to each
+possible value. If the code needs a concrete object, such as a condition or an index, the execution
+path fixes one value.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Symbol:
         value).
 
         ``cells`` gives for each random draw the set of its values that leads to ``value``. Raises
-        NotTraced if a draw behind this symbol was already used up by a sum or a seed.
+        NotTraced if a draw of this symbol is already part of a sum or a seed.
         """
         if self._known == self.path.changes:
             return self._pieces
@@ -77,8 +77,8 @@ class Symbol:
     def fix_value(self) -> Any:
         """Restricts the execution path to one possible value of this symbol, and returns the value.
 
-        The result is a concrete object. If the value is noise (``AffineNoise``, a continuous random
-        number), the result is a symbol with this noise as its only possible value.
+        The result is a concrete object. For noise (``AffineNoise``, a continuous random number), it
+        is a symbol with this noise as its only possible value.
         """
         live = self.list_values()
         cells, value = live[self.path.take_option(len(live)) if len(live) > 1 else 0]
@@ -165,8 +165,8 @@ def combine_values(arguments: Iterable[Any], max_size: int) -> list[ConditionalT
     """Returns the possible combinations of values of ``arguments``, as pairs (cells, values).
 
     An argument may be a symbol (a value that depends on random draws). ``cells`` gives for each
-    draw the set of its values that leads to ``values``, one value per argument. The result is None
-    if there are more than ``max_size`` pairs.
+    draw the set of its values that leads to ``values``. The result is None if there are more than
+    ``max_size`` pairs.
     """
     together: list[ConditionalTuple] = [({}, ())]
     for argument in arguments:
@@ -185,8 +185,8 @@ def combine_values(arguments: Iterable[Any], max_size: int) -> list[ConditionalT
 def fix_symbol(value: Any) -> Any:
     """Fixes a symbol (a value that depends on random draws) on its path; returns the fixed value.
 
-    Values other than symbols are returned unchanged. The result is a concrete object, or a symbol
-    with a single possible value if that is noise (``AffineNoise``).
+    The result is a concrete object; for noise (``AffineNoise``), it is a symbol with this single
+    value. Values other than symbols are returned unchanged.
     """
     return value.fix_value() if isinstance(value, Symbol) else value
 

@@ -1,8 +1,7 @@
 """Tables of the possible values of a block of a randomizer's output, with their probabilities.
 
-A block is a group of single values in the output (leaves) that depend on one another. A key holds
-one value per leaf of the block. ``DENSITY_SLOT`` in a key takes the place of a number that has a
-density.
+A block is a group of single values in the output that depend on one another. A key is the tuple of
+these values. ``DENSITY_SLOT`` in a key takes the place of a number that has a density.
 """
 
 from __future__ import annotations
@@ -56,10 +55,10 @@ class OutputMass:
     """The probability of one key (values at some positions of an output), with the draws behind it.
 
     - ``mass``: probability of the key.
-    - ``cells``: for each random draw the set of its values that leads to the key, on one
-      execution path.
-    - ``mixture``: distribution of the number for which ``DENSITY_SLOT`` stands in the key; empty if
-      the key has no ``DENSITY_SLOT``.
+    - ``cells``: for each random draw the set of its values that leads to the key, on one execution
+      path.
+    - ``mixture``: distribution of the number for which ``DENSITY_SLOT`` stands in the key; empty
+      without ``DENSITY_SLOT``.
     - ``has_underflow``: whether the key depends on a rounded normal draw, whose values beyond 38
       standard deviations are left out.
     """
@@ -175,8 +174,7 @@ def _iter_entries(
     """Yields keys (tuples of output values) with their entries, for joint values of probability
     ``mass``.
 
-    If several numbers hold the same noise, the first number has the density, and the further ones
-    are stored as functions of the first. Numbers with positive probability become separate keys.
+    Numbers with positive probability become separate keys.
     """
     noises = [value for value in values if isinstance(value, AffineNoise)]
     if not noises:
@@ -186,6 +184,8 @@ def _iter_entries(
     if any(noise.variable_key != main.variable_key for noise in noises):
         raise NotTraced("an output holds two noises that depend on the same random draws")
     key: list[Hashable] = []
+    # If several numbers hold the same noise, the first number has the density, and the further ones
+    # are stored as functions of the first.
     for value in values:
         if not isinstance(value, AffineNoise):
             key.append(get_value_key(value))
@@ -210,16 +210,17 @@ def _iter_entries(
 
 
 def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
-    """Moves numbers of positive probability into the distributions on equally spaced numbers
-    (lattices) to which they belong, in place.
+    """Moves numbers of positive probability into distributions on equally spaced numbers
+    (lattices).
 
-    ``tables``: each table maps keys (tuples of output values) to probabilities.
+    ``tables``: each table maps keys (tuples of output values) to probabilities, and is changed in
+        place.
 
-    A key may have a placeholder (``DENSITY_SLOT``) for a number that is distributed on a lattice.
-    Other keys with a plain number in this place, and otherwise equal values, are removed. Their
-    numbers become points of the distribution behind the placeholder. Raises NotTraced if several
-    values of an output depend on the same integer noise.
+    Raises NotTraced if several values of an output depend on the same integer noise.
     """
+    # A key may have a placeholder (``DENSITY_SLOT``) for a number that is distributed on a lattice.
+    # Other keys with a plain number in this place, and otherwise equal values, are removed. Their
+    # numbers become points of the distribution behind the placeholder.
     lattices = {
         (place, key[:place] + key[place + 1 :]): key
         for table in tables
@@ -243,10 +244,11 @@ def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
 
 
 def check_rounding_ties(tables: Sequence[MassTable]) -> None:
-    """Raises NotTraced if rounding would decide whether some outputs distinguish two inputs.
+    """Raises NotTraced if several numbers of an output depend on one noise and differ only by
+    rounding.
 
-    This happens if several numbers of an output depend on one noise and differ only by rounding.
-    ``tables``: each table maps keys (tuples of output values) to probabilities.
+    Rounding would then decide whether outputs distinguish two inputs. ``tables``: each table maps
+    keys (tuples of output values) to probabilities.
     """
     ties = {entry for table in tables for key in table for entry in key if isinstance(entry, tuple)}
     for one, other in itertools.pairwise(sorted(ties)):
@@ -266,8 +268,7 @@ def _mask_equal(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
 def collect_output_atoms(tables: Sequence[MassTable]) -> MassTable:
     """Returns the atoms of all ``tables``: keys (tuples of output values) of positive probability.
 
-    The result is empty if no table has a density, because atoms serve to distinguish probabilities
-    from densities.
+    The result is empty if no table has a density.
     """
     atoms: MassTable = {}
     smooth = False
@@ -324,8 +325,10 @@ def make_noise_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     """Returns the distribution of noise whose random draw lies in ``cell``, a set of values of the
     draw.
 
-    The distribution sums to the probability of the cell. Raises NotTraced if the noise is rounded
-    twice or has too many rounded values, or if it is too small relative to its location.
+    The distribution sums to the probability of the cell. Raises NotTraced in these cases:
+
+    - the noise is rounded twice, or has too many rounded values;
+    - the noise is too small relative to the number to which it is added.
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
     if noise.inner_noise is not None and noise.function is math.floor:
@@ -377,12 +380,13 @@ def _transform(piece: MixturePart, scale: float, shift: float) -> MixturePart:
 def _round_down(mixture: Mixture) -> Mixture:
     """Returns the distribution of a number rounded down to an integer.
 
-    Normal noise becomes points (numbers with their probabilities). Other noise becomes lattices
-    (equally spaced numbers), with points at the ends. Values of normal noise beyond 38 standard
-    deviations are left out; each has a probability below 1e-314.
+    Values of normal noise beyond 38 standard deviations are left out; each has a probability below
+    1e-314.
     """
     if mixture.atoms or any(piece.step for piece in mixture.pieces):
         raise NotTraced("the code rounds noise that is already rounded. Round once")
+    # Normal noise becomes points (numbers with their probabilities). Other noise becomes lattices
+    # (equally spaced numbers), with points at the ends.
     points: dict[float, float] = {}
     lattices: list[MixturePart] = []
     for piece in mixture.pieces:

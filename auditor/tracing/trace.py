@@ -31,11 +31,10 @@ class Trace:
     - ``inputs``: the inputs for which it was traced.
     - ``dists``: output distribution of each input.
     - ``names``: name of each input; the text of the input if empty.
-    - ``is_replayed``: whether the callable itself was called to check each execution path, with
-      concrete values of the draws; if false, the tracing interpreter replayed the paths.
-    - ``output_forms``: observed forms of the outputs (types, shapes, signs of zero) of each input.
-      Empty if forms are not compared, because the inputs themselves differ in form or
-      ``randomizer.is_flattened``.
+    - ``is_replayed``: whether the callable itself was called to check each execution path. If
+      false, the tracing interpreter replayed the paths.
+    - ``output_forms``: observed forms (types, shapes, signs of zero) of each input's outputs; empty
+      if forms are not compared.
     """
 
     randomizer: SingleOutputRandomizer
@@ -43,6 +42,7 @@ class Trace:
     dists: Sequence[TracedDist]
     names: Sequence[str] = ()
     is_replayed: bool = True
+    # Forms are not compared if the inputs themselves differ in form or ``randomizer.is_flattened``.
     output_forms: Sequence[FormsByPartKey] = ()
 
     @classmethod
@@ -146,10 +146,10 @@ class TracingResult:
     - ``check``: whether the proof succeeded, and the reason.
     - ``bound``: the bound on epsilon (``Trace.compute_bound``); None if there is no proof.
     - ``dist``: the output distribution; None if there is no proof.
-    - ``form_check``: a failed check if types, shapes or the order of keys reveal the input;
-      None otherwise.
-    - ``is_complete``: whether ``dist`` covers every possible output: no rare path or output was
-      left out.
+    - ``form_check``: a failed check if types, shapes or the order of keys reveal the input; None
+      otherwise.
+    - ``is_complete``: whether ``dist`` covers every possible output, without left-out rare paths or
+      outputs.
     """
 
     check: CheckResult
@@ -186,10 +186,8 @@ def prove_epsilon(
       both, with the number reduced to what the time allows.
     - ``seed``: seed of the sampled outputs.
 
-    The sampled outputs must follow the traced distributions. Their number is 20,000 in total and at
-    least 5,000 per input, or as many as ``limit_draws`` allows; the bound does not depend on it. If
-    tracing is not possible or the samples disagree, the result has no bound, and its check gives
-    the reason.
+    The sampled outputs must follow the traced distributions. If they do not, or if tracing is not
+    possible, the result has no bound, and its check gives the reason.
     """
     try:
         size = sampler.takes_size

@@ -1,8 +1,9 @@
 """Output distributions of a randomizer, one per input, summed over its execution paths.
 
-A leaf is a single value within an output. A tag is the structure of an output together with its
-fixed leaves, whose values are constant on each execution path. The remaining leaves of the outputs
-with one tag are divided into independent blocks. Each block has a table of its values.
+An output consists of a structure (its nested containers) and single values, called leaves. A leaf
+is fixed if its value is constant on each execution path. A tag is a structure together with its
+fixed leaves. The remaining leaves are divided into independent blocks, each with a table of its
+values.
 """
 
 from __future__ import annotations
@@ -55,15 +56,17 @@ class TagOutputs:
     - ``probability``: probability of the tag.
     - ``cells``: for each random draw the set of its values that leads to the tag, on one execution
       path.
-    - ``tables``: the distribution of each block, given the tag, by the positions of the block.
+    - ``tables``: for each block, by its positions, a table of its values with their probabilities
+      among the outputs with this tag.
     - ``atoms``: for each block, by its positions, a table of the values with a positive probability
-      under at least one input; empty for a block without densities. The log-probability of an
-      output uses the probability of such values, and the density of all other values.
+      under at least one input; empty for a block without densities.
     """
 
     probability: Probability
     cells: ValuesByDraw
     tables: dict[tuple[int, ...], MassTable]
+    # The log-probability of an output uses the probability of atoms, and the density of other
+    # values.
     atoms: dict[tuple[int, ...], MassTable] = field(default_factory=dict)
 
 
@@ -71,10 +74,12 @@ class TagOutputs:
 class TracedDist:
     """Output distribution of a randomizer for one input.
 
-    A tag is the structure of an output with its fixed values.
+    An output consists of a structure (its nested containers) and single values, which have
+    positions 0, 1 and so on. A value is fixed if it is constant on each execution path. A tag is a
+    structure together with its fixed values.
 
-    - ``tag_outputs``: the distribution of the outputs of each tag.
-    - ``tag_positions``: for each structure, the positions of the values that belong to the tag.
+    - ``tag_outputs``: for each tag, the distribution of the outputs with this tag.
+    - ``tag_positions``: for each structure, the positions of its fixed values.
     - ``n_paths``: number of execution paths that were followed to their end.
     - ``n_untraced_paths``: number of execution paths that were too rare to follow.
     """
@@ -141,8 +146,8 @@ class TracedDist:
     def atom_values(self) -> list[float]:
         """Atoms: numbers that have a positive probability among outputs with a density.
 
-        The probability is positive under at least one of the traced inputs. The list is empty if
-        the distribution has no density, or if outputs are not single numbers.
+        The probability is positive under at least one of the traced inputs. The list is empty
+        without a density, or if outputs are not single numbers.
         """
         group = self.tag_outputs.get(("value", ()))
         tables = [] if group is None else group.atoms.values()
@@ -184,9 +189,8 @@ class TracedDist:
 def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
     """Computes the output distributions of several inputs from their execution paths.
 
-    The fixed values and the independent blocks of an output are at equal positions for all inputs,
-    so that the distributions can be compared. Raises NotTraced if a distribution has too many
-    entries.
+    Positions of fixed values and of independent blocks are equal for all inputs, so that the
+    distributions can be compared. Raises NotTraced if a distribution has too many entries.
     """
     fixed: dict[Hashable, set[int]] = {}
     for branch in (branch for ran in inputs for branch in ran.path_results):
@@ -322,12 +326,11 @@ def _are_independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> b
 
     ``kinds``: index of the distribution of each block on each path, (paths, blocks).
     ``weights``: probabilities of the paths.
-
-    The blocks are independent if the joint distribution of the indices is a product.
     """
     counts = kinds.max(axis=0) + 1
     if math.prod(counts.tolist()) > len(kinds):
         return False
+    # The blocks are independent if the joint distribution of the indices is a product.
     shares = weights / weights.sum()
     product = np.ones(tuple(counts))
     for axis, kind in enumerate(kinds.T):

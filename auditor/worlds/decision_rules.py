@@ -1,8 +1,8 @@
 """Decision rules, which guess from which of two neighbouring inputs (worlds) an output comes.
 
-A rule computes a statistic of the output (a number), and guesses by the interval that contains this
-number. The functions here propose rules from outputs that are set aside for this purpose, the
-selection split, and predict the lower bound on epsilon that each rule will give.
+A rule computes a number from the output (a statistic) and guesses by the interval that contains
+this number. The functions here propose rules from outputs set aside for this purpose, the selection
+split. They also predict the lower bound on epsilon that each rule will give.
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ _UNSEEN = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRule:
-    """A rule that guesses which of two neighbouring inputs (worlds) an output comes from.
+    """A rule that guesses from which of two neighbouring inputs (worlds) an output comes.
 
-    The guess depends on the interval that contains a statistic of the output.
-
-    statistic: function that maps an output to a number.
-    statistic_cuts: increasing ends of the intervals (m,); interval i of m + 1 is [cuts[i-1],
+    statistic: function that maps an output to a number. The interval of this number determines the
+        guess.
+    statistic_cuts: increasing cuts (m,), which form m + 1 intervals; interval i is [cuts[i-1],
         cuts[i]).
-    guesses: the guess in each interval (m + 1,): FIRST (1), NEITHER (0; the rule abstains) or
-        SECOND (-1).
+    guesses: the guess in each interval (m + 1,): FIRST (1), SECOND (-1), or NEITHER (0; the rule
+        abstains).
     """
 
     statistic: Statistic
@@ -80,22 +79,21 @@ class DecisionRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleTestPlan:
-    """Settings of the later test of a decision rule on fresh draws, which gives a lower bound on
-    epsilon.
+    """Settings of the later test of a decision rule on fresh draws.
 
-    The lower bound that a rule will give in the test is predicted from these settings.
+    The test gives a lower bound on epsilon, which ``predict_bound`` predicts.
 
-    n_draws: number of draws with which the rule will be tested.
+    n_draws: number of draws in the test.
     delta: delta of the lower bound on epsilon.
     alpha: error probability of the bound, 1 minus its confidence.
-    margin: number of standard errors by which a predicted bound is reduced, so that an event with
-        few counts is not selected by chance. The standard errors are estimated from the counts from
-        which the bound is predicted.
+    margin: number of standard errors by which a predicted bound is reduced.
     """
 
     n_draws: int
     delta: float
     alpha: float
+    # The margin avoids that an event with few counts is selected by chance. The standard errors are
+    # estimated from the counts from which the bound is predicted.
     margin: float = 2.0
 
     def predict_bound(
@@ -112,7 +110,7 @@ class RuleTestPlan:
         right, wrong: numbers of right and of wrong guesses so far (arrays broadcast).
         n_draws: number of draws in which these guesses were counted.
         both: whether the rule guesses both worlds (inputs), or only one.
-        unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
+        unseen: number that is added to ``wrong``, for possible wrong guesses that did not occur.
         """
         delta, alpha = self.delta, self.alpha
         revealed, alpha = limit_delta_guesses(self.n_draws, both=both, delta=delta, alpha=alpha)
@@ -128,21 +126,13 @@ _MIN_PARTS = 8
 
 
 def smooth_counts(counts: WorldCounts, middles: Floats) -> WorldCounts | None:
-    """Returns smoothed counts (2, m), as expected under a model of their log-ratio.
+    """Smooths counts of outputs of two worlds (inputs) by a model of their log-ratio, (2, m).
 
-    counts: counts of equally many outputs of each of two worlds (inputs) in m intervals (2, m).
+    counts: counts of equally many outputs of each world in m intervals, (2, m).
     middles: mean value of the outputs in each interval (m,); NaN for an empty interval.
 
-    The Bayesian information criterion selects one of these models, or a sum of them:
-
-    - the log-ratio of the two counts is linear in the value, as for Gaussian noise;
-    - linear between the medians of the two worlds and constant beyond, as for Laplace noise;
-    - quadratic, as for noise whose size differs between the worlds.
-
-    The n outputs of an interval are divided in the modelled ratio; n / (1 + e^log-ratio) of them
-    are expected from the second world. The result is None if too few intervals have outputs, or if
-    the counts of some tail contradict the model. The model serves to choose a rule; no bound
-    depends on it.
+    The result is None if too few intervals have outputs, or if the counts of a tail contradict the
+    model. It serves to choose a rule; no bound depends on it.
     """
     first, second = counts
     known = (first + second > 0) & np.isfinite(middles)
@@ -151,6 +141,10 @@ def smooth_counts(counts: WorldCounts, middles: Floats) -> WorldCounts | None:
     x = _make_basis(first, second, np.where(known, middles, 0.0), known)
     total = first[known].sum() + second[known].sum()
     best, log_odds = -np.inf, np.zeros(len(first))
+    # Models of the log-ratio of the two counts: linear in the value (column 1), as for Gaussian
+    # noise; linear between the medians of the two worlds and constant beyond (2), as for Laplace
+    # noise; quadratic (3), as for noise whose size differs between the worlds; and sums of these.
+    # The Bayesian information criterion selects one of them.
     for columns in ([0, 2], [0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 2, 3]):
         weights = statistics.fit_logistic(x[known][:, columns], first[known], second[known])
         odds = x[:, columns] @ weights
@@ -166,6 +160,7 @@ def smooth_counts(counts: WorldCounts, middles: Floats) -> WorldCounts | None:
         off = np.abs(np.cumsum(miss[order])) - 1.0
         if np.any(off > _DEVIATIONS * np.sqrt(np.cumsum(room[order]))):
             return None
+    # The outputs of each interval are divided between the worlds in the modelled ratio.
     return np.stack([both * probability, both * (1 - probability)])
 
 
@@ -231,16 +226,15 @@ def choose_best_rule(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule
 
 
 class RatedGuesses(NamedTuple):
-    """Guesses of a rule by interval of its statistic, with two predictions of the lower bound on
-    epsilon.
+    """Guesses of a rule by interval of its statistic, with two predicted lower bounds on epsilon.
 
-    The two predictions serve to select a rule, and are not reported.
+    The predictions serve only to select a rule.
 
     cautious_epsilon_bound: prediction for comparing rules on different statistics, reduced by
         ``RuleTestPlan.margin`` standard errors.
-    bold_epsilon_bound: prediction for comparing rules on the same statistic. It is reduced by only
-        0.3 standard errors for the rule of ``find_guesses_by_model``; for all other rules it equals
-        ``cautious_epsilon_bound``.
+    bold_epsilon_bound: prediction for comparing rules on one statistic. It equals
+        ``cautious_epsilon_bound``, except for the rule of ``find_guesses_by_model``, for which it
+        is reduced by only 0.3 standard errors.
     guess_table: the guess in each interval (m,): FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
@@ -252,23 +246,20 @@ class RatedGuesses(NamedTuple):
 def propose_rules(
     statistic: Statistic, first: Floats, second: Floats, budget: RuleTestPlan
 ) -> list[tuple[float, DecisionRule]]:
-    """Returns rules on ``statistic`` with their predicted lower bounds on epsilon, most
-    promising first.
+    """Returns rules on ``statistic`` with their predicted lower bounds on epsilon, the most
+    promising rule first.
 
     statistic: function that maps an output to a number.
-    first, second: values of the statistic on outputs of the two worlds (inputs), which are set
-        aside to select a rule; equally many, in the order of the draws.
-    budget: number of draws and error of the later test, from which bounds are predicted.
+    first, second: values of the statistic on equally many outputs of the two worlds (inputs), in
+        the order of the draws.
+    budget: settings of the later test, from which bounds are predicted.
 
-    There are three kinds of rules:
+    A rule guesses a world in one of these parts of the statistic's range:
 
-    - guess a world above one cut, and a world below another cut; one rule of this kind chooses the
-      cuts by counts of outputs, a second rule by a model of these counts;
-    - guess the more likely world in each interval with a large log-ratio of the counts;
-    - guess the more likely world only in the few intervals with the largest log-ratios, if there
-      are many values and some of them repeat.
-
-    Rules that never guess are omitted.
+    - above one cut, and below another cut;
+    - in the intervals with a large log-ratio of the two worlds' counts;
+    - only in the few intervals with the largest log-ratios, if there are many values and some
+      repeat.
     """
     prescribed = statistic.cuts
     cuts = make_cuts(np.concatenate([first, second])) if prescribed is None else prescribed
@@ -278,6 +269,8 @@ def propose_rules(
     parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
     counts = [[count_in_intervals(each, cuts) for each in half] for half in parts]
     halves = np.array(counts, np.float64)
+    # The counts choose the cuts of a first rule; a model of the counts chooses those of a second
+    # rule.
     chosen = find_guesses_by_cuts(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
@@ -304,15 +297,14 @@ def propose_rules(
 def find_guesses_by_cuts(halves: WorldCounts, budget: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses an input (world) above one cut and below another cut.
 
-    halves: counts of the outputs that select a rule, by half of these outputs, world (input)
-        and interval, (2, 2, m).
-    budget: number of draws and error of the later test, from which the bound is predicted.
-
-    The bound is predicted by cross-validation: cuts that are chosen on one half of the outputs are
-    evaluated on the other half, and vice versa.
+    halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
+        interval, (2, 2, m).
+    budget: settings of the later test, from which the bound is predicted.
     """
     right, wrong, both = 0.0, 0.0, False
     for train, test in (halves, halves[::-1]):
+        # Cross-validation: cuts that are chosen on one half of the outputs are evaluated on the
+        # other half.
         table = _pick_tails([train], budget)
         right += _count_hits(test, table)
         wrong += _count_hits(test[::-1], table)
@@ -324,18 +316,16 @@ def find_guesses_by_cuts(halves: WorldCounts, budget: RuleTestPlan) -> RatedGues
 def find_guesses_by_model(
     halves: WorldCounts, means: Floats, budget: RuleTestPlan
 ) -> RatedGuesses | None:
-    """Returns the best rule that guesses an input (world) above one cut and below another cut, by a
+    """Returns the best rule that guesses an input (world) above one cut and below another, by a
     fitted model.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
         interval, (2, 2, m).
     means: mean value of the outputs in each interval (m,).
-    budget: settings of the later test of the rule on fresh draws. The best rule has the largest
-        lower bound on epsilon that is predicted for this test.
+    budget: settings of the later test, from which the bound is predicted.
 
-    The model (``smooth_counts``) describes how the log-ratio of the two worlds' counts depends on
-    the value. Each pair of cuts is rated by the observed counts or by the modelled counts,
-    whichever is less favourable. The result is None if no model fits.
+    Each pair of cuts is rated by the observed or by the modelled counts (``smooth_counts``),
+    whichever are less favourable. The result is None if no model fits.
     """
     counts_of_both = halves.sum(axis=0)
     modelled = smooth_counts(counts_of_both, means)
@@ -399,18 +389,15 @@ def _pick_tails(views: list[WorldCounts], budget: RuleTestPlan) -> GuessTable:
 
 
 def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGuesses:
-    """Returns the best rule that guesses the more likely input (world) in each interval with a
-    large log-ratio.
+    """Returns the best rule that guesses the more likely input (world) in intervals with a large
+    log-ratio.
 
-    halves: counts of the outputs that select a rule, by half of these outputs, world (input)
-        and interval, (2, 2, m).
-    budget: number of draws, delta and error probability of the test on fresh draws, from which the
-        rule's bound is predicted.
+    The log-ratio of an interval compares the counts of the two worlds. The rule abstains in
+    intervals with a log-ratio below a threshold, which cross-validation selects.
 
-    A log-ratio compares the counts of both worlds in one interval. The rule abstains in intervals
-    with a log-ratio below a threshold. Several thresholds are tried and rated by cross-validation:
-    the counts of one half choose the intervals in which the rule guesses, right and wrong guesses
-    are counted in the other half, and vice versa.
+    halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
+        interval, (2, 2, m).
+    budget: settings of the later test, from which the bound is predicted.
     """
     strength = _rate_intervals(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
@@ -421,15 +408,12 @@ def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGue
 def find_top_ratio_guesses(halves: WorldCounts, budget: RuleTestPlan) -> list[RatedGuesses]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
-    A log-ratio compares the counts of two worlds (inputs) in one interval.
+    A log-ratio compares the counts of two worlds (inputs) in one interval. The largest ones may be
+    large by chance, so the caller compares these rules on fresh draws.
 
-    halves: counts of the outputs that select a rule, by half of these outputs, world (input)
-        and interval, (2, 2, m).
-    budget: number of draws, delta and error probability of the test on fresh draws, from which
-        bounds are predicted.
-
-    The largest of many log-ratios is often large by chance, so the caller compares these rules on
-    fresh draws.
+    halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
+        interval, (2, 2, m).
+    budget: settings of the later test, from which bounds are predicted.
     """
     options = []
     for errors in _SURE:
@@ -441,15 +425,16 @@ def find_top_ratio_guesses(halves: WorldCounts, budget: RuleTestPlan) -> list[Ra
 def _threshold(
     levels: Floats, halves: WorldCounts, budget: RuleTestPlan, errors: float
 ) -> list[RatedGuesses]:
-    """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
+    """Returns one rule per threshold in ``levels``, which guesses where the log-ratio reaches this
+    threshold.
 
-    A log-ratio compares the counts of two worlds (inputs) in one interval, and is reduced by
-    ``errors`` standard errors. The rule guesses the more likely world of an interval. Its bound is
-    predicted by cross-validation: one half of the outputs orders the intervals, the other half
-    counts the guesses, and vice versa.
+    The log-ratio of an interval compares the counts of two worlds (inputs). It is reduced by
+    ``errors`` standard errors. The rule guesses the more likely world of an interval.
     """
     guesses = np.zeros((2, len(levels)))  # right and wrong guesses
     for train, test in (halves, halves[::-1]):
+        # Cross-validation: one half of the outputs orders the intervals, the other half counts
+        # guesses.
         strength, side = _rate_intervals(train, errors)
         order = np.argsort(strength, kind="stable")
         parts = np.where(side == FIRST, test, test[::-1])[:, order]
@@ -467,7 +452,7 @@ def estimate_epsilon(counts: WorldCounts, budget: RuleTestPlan) -> float:
     """Estimates roughly the lower bound on epsilon of the best rule that guesses by a log-ratio.
 
     counts: counts of outputs of two worlds (inputs) in m intervals, (2, m).
-    budget: number of draws and error of the later test, from which the bound is predicted.
+    budget: settings of the later test, from which the bound is predicted.
 
     The estimate is optimistic, because the same counts select the rule and evaluate it.
     """

@@ -25,11 +25,12 @@ _BLOCK = 1 << 22
 def hash_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
     """Returns a 64-bit hash (n,) of each of ``rows`` (n, d) of integers, booleans or strings.
 
-    The hash of a single number is the number. Otherwise it is the sum of the entries, or of their
-    characters, each times a random 64-bit weight of its place, modulo 2^64 (Carter and Wegman 1979,
-    multilinear hashing). Padding strings to another width does not change the hash. Two different
-    rows have equal hashes with probability 2^-64 times a small power of 2.
+    Two different rows have equal hashes with probability 2^-64 times a small power of 2. The hash
+    of a single number is the number. Source: Carter and Wegman 1979, multilinear hashing.
     """
+    # The hash is the sum of the entries, or of their characters, each times a random 64-bit weight
+    # of its place, modulo 2^64. Padding strings to another width adds zeros, which do not change
+    # it.
     n, d = rows.shape
     if rows.dtype.kind != "U":
         numbers = rows.astype(np.int64).view(np.uint64)
@@ -79,8 +80,8 @@ class ExclusiveSet:
 
     entry_index: index of the entry of an output that takes these values; None for whole outputs.
     name: name of the entry or output.
-    value_lower_ends, value_upper_ends: increasing lower and upper ends of each value (m,). They
-        differ only for floats, for which values within rounding count as one.
+    value_lower_ends, value_upper_ends: increasing lower and upper ends of each value (m,). The ends
+        differ only for floats, because floats within rounding count as one value.
     world_by_value: the world of each value (m,): FIRST (1) or SECOND (-1).
     examples_by_world: descriptions of some values of each world, by FIRST and SECOND.
     """
@@ -193,31 +194,21 @@ def find_exclusive_rules(
     namer: EntryNamer | None = None,
 ) -> dict[tuple[int, int], CandidateRule[ExclusiveRule]]:
     """Returns, for each pair of inputs (worlds), the best rule on values that occurred in only one
-    of the two worlds.
+    of them.
 
     The best rule has the largest predicted lower bound on epsilon.
 
-    outputs: outputs of each world that are set aside to select rules, (n, *shape) each.
+    outputs: outputs of each world that select rules, (n, *shape) each. At most 64 entries of an
+        output are examined.
     pairs: pairs of indices of worlds. The result lacks a pair for which no rule exists.
-    budget: number of draws and error of the later test, from which the bound of a rule is
-        predicted.
+    budget: settings of the later test, from which the bound of a rule is predicted.
     namer: gives names to the entries of an output; None for default names.
 
-    A rule guesses the world of an output by one of these criteria:
+    A rule guesses a world by one of these criteria:
 
-    - A set of values of one entry, or of whole outputs, each of which occurred in one world only.
-    - All such sets together.
-    - The range of an entry in each world, which extends slightly beyond the values that occurred.
-      The guess is the only world whose range contains the entry.
-
-    Right and wrong guesses are counted on ``outputs``:
-
-    - For a set, each draw is guessed by a set that is made from all other draws.
-    - For ranges, one half of the outputs determines the ranges, and the other half is guessed.
-
-    A set is used only if it has more than three times as many right as wrong guesses. If there is
-    no rule, one set is used although its guesses are worse, with a predicted bound of 0. At most 64
-    entries are examined.
+    - entries, or the whole output, have values that occurred in this world only;
+    - an entry lies in the range of this world only. The ranges extend slightly beyond the values
+      that occurred.
     """
     namer = namer or EntryNamer(outputs[0].shape[1:])
     readings = list(_count_values(outputs, namer))
@@ -242,9 +233,7 @@ def _propose_sets(
 ) -> Iterator[CandidateRule[ExclusiveRule]]:
     """Yields rules on values that occurred in only one of the worlds (inputs) ``a`` and ``b``.
 
-    ``readings``: counts of the values of single entries and of whole outputs. For each minimum
-    number of occurrences, there is one rule per promising element of ``readings``, and one rule for
-    all promising elements together.
+    ``readings``: counts of the values of single entries and of whole outputs.
     """
     n_draws = 2 * len(outputs[0])
     for min_count in _MIN_COUNTS:
@@ -253,6 +242,7 @@ def _propose_sets(
             right, wrong = reading.count_guesses(a, b, min_count)
             if min_count >= reading.min_count and right > 3 * wrong:
                 good.append((reading.make_set(a, b, min_count, outputs), right, wrong))
+        # One rule per promising set, and one rule for all promising sets together.
         for some in [*([each] for each in good), *([good] if len(good) > 1 else [])]:
             parts, rights, wrongs = zip(*some, strict=True)
             expected = _predict(sum(rights), sum(wrongs), n_draws, budget)

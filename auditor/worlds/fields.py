@@ -28,6 +28,9 @@ _WORDS, _LAST_WORDS, _LETTERS, _LAST_LETTERS = 16, 2, 24, 4
 _ONE_THING = 16
 # Characters of hexadecimal digits, base64 and the like.
 _ENCODED = re.compile(r"[\w+/=-]+")
+# Marks in paths to derived values: a word of a text, or a letter of bytes or of a text of one word;
+# the order of the keys of a dictionary; a text that is JSON; the class name of a set, a named tuple
+# or a dataclass. Each possible element of a set is a key, whose value is True if the set has it.
 _PIECE, _ORDER, _OPENED, _CLASS = " piece ", " (order of keys)", " (text)", " (class)"
 # Kinds of the value at a path; 0 if there is no value.
 _NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY, _MINUS_ZERO = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
@@ -39,31 +42,21 @@ MAX_OUTPUTS, _LONGEST = 1 << 18, 200
 class OutputEncoder:
     """An encoder of a randomizer's structured outputs as rows of numbers, or as strings.
 
-    A path, such as .age or [2], leads to a value in an output. Further paths lead to parts or
-    properties of a value:
+    A path, such as .age or [2], leads to a value in an output. Other paths lead to derived values,
+    such as a word of a text or the order of a dictionary's keys.
 
-    - each word of a text;
-    - each letter of bytes, or of a text of one word, counted from the start and from the end;
-    - the order of the keys of a dictionary;
-    - each possible element of a set, whose value is True if the set has the element;
-    - the class name of a set, a named tuple or a dataclass.
+    paths: the paths that have columns of their own. If there are none, each output is encoded as
+        one string, its ``repr``; equal strings mean equal outputs.
+    stored_outputs: outputs by the string that encodes them, or texts (their first 200 letters) by
+        checksum. Only the latest ``MAX_OUTPUTS`` are kept.
 
     Each path in ``paths`` gives three numbers of a row:
 
-    - a code for the kind of the value: absent, null, boolean, number, -0.0, text, or other (such as
-      an empty list);
+    - a code for the kind of the value, such as absent, null, boolean, number or text;
     - the value as a number, if it is a boolean, a number or the text of a number; otherwise 0;
-    - a checksum, if the kind is text or other; otherwise 0.
+    - a checksum, if the value is a text or of another kind (such as an empty list); otherwise 0.
 
     The last number of a row is a checksum of the values at all other paths.
-
-    Without paths, each output is encoded as one string, its ``repr``. Equal strings mean equal
-    outputs, and ``decode`` returns the output of a string.
-
-    paths: the paths that have columns of their own.
-    stored_outputs: outputs by the string that encodes them, or texts (their first 200 letters) by
-        checksum. At most ``MAX_OUTPUTS`` are kept. A text that is no longer kept is described as
-        "a text"; ``decode`` raises KeyError for an output that is no longer kept.
 
     >>> OutputEncoder().encode([{"bit": 1, "who": None}]).tolist()
     ["{'bit': 1, 'who': None}"]
@@ -97,12 +90,11 @@ class OutputEncoder:
         return cls(tuple(sorted(paths, key=_is_derived))[:_MAX_PATHS])
 
     def encode(self, outputs: Iterable[Any]) -> NDArray[Any]:
-        """Encodes each of ``outputs`` as a row of numbers, (n, 3 * len(paths) + 1), or a string,
-        (n,).
+        """Encodes each of ``outputs`` as a row of numbers, or as a string if ``paths`` is empty.
 
-        Outputs become strings if ``paths`` is empty. Otherwise each path has three columns: kind,
-        number and checksum of its value. The last column is a checksum of the values at all other
-        paths.
+        The result has the shape (n, 3 * len(paths) + 1), or (n,) for strings. Each path has three
+        columns: kind, number and checksum of its value. The last column is a checksum of the values
+        at all other paths.
         """
         if not self.paths:
             words = [self._keep(repr(canonicalize(one)), copy.deepcopy(one)) for one in outputs]

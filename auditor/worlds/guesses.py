@@ -51,16 +51,15 @@ def bound_by_event(
 ) -> Floats:
     """Returns a lower bound on epsilon from the counts of an event under two neighbouring inputs.
 
-    hits, trials: occurrences of the event, and number of samples, under the first input.
-    other_hits, other_trials: occurrences of the event, and number of samples, under the second
-        input.
+    The bound is ln((P - delta) / Q), and at least 0. P is a lower confidence limit of the event's
+    probability under the first input, and Q an upper limit under the second input. Each limit has
+    the error alpha / 2.
+
+    hits, trials: occurrences of the event, and number of samples, under the first input; arrays
+        have one entry per event.
+    other_hits, other_trials: these counts under the second input.
     delta: delta of the bound.
     alpha: error of the bound, 1 minus its confidence.
-
-    The bound is ln((P_low - delta) / Q_high), and at least 0. P_low is the lower confidence limit
-    of the event's probability under the first input, and Q_high the upper limit under the second.
-    Each limit takes half of alpha, so the bound holds at confidence 1 - alpha. The counts may be
-    arrays, with one entry per event.
     """
     low = clopper_pearson_lower(hits, trials, alpha / 2) - delta
     high = clopper_pearson_upper(other_hits, other_trials, alpha / 2)
@@ -159,14 +158,15 @@ class GuessCounts:
         """Returns an upper bound of the probability of at least this many right guesses.
 
         The mechanism is assumed to be ``epsilon``-DP, except that ``revealed`` outputs may reveal
-        their input. By Bayes' rule, if an output does not reveal its input, a guess of a world
-        (input) that the coin chooses with probability p is right with odds of at most
-        e^epsilon p / (1 - p). The revealed outputs are subtracted from the right guesses of the
-        rarer world first, which makes the remaining counts most probable.
+        their input.
         """
+        # By Bayes' rule, if an output does not reveal its input, a guess of a world that the coin
+        # chooses with probability p is right with odds of at most e^epsilon p / (1 - p).
         prior = float(special.logit(self.first_world_prob))
         sides = [(*self.first_world_counts, prior), (*self.second_world_counts, -prior)]
         (right, wrong, odds), (others, errors, other_odds) = sorted(sides, key=lambda side: side[2])
+        # The revealed outputs are subtracted from the right guesses of the rarer world first, which
+        # makes the remaining counts most probable.
         taken = min(revealed, right)
         right, others = right - taken, max(others - revealed + taken, 0)
         guesses, p = right + wrong, float(special.expit(odds + epsilon))
@@ -184,9 +184,8 @@ def plan_draws_and_first_share(worlds: Worlds, n_left: Sequence[int]) -> tuple[i
     """Returns the number of outputs that a test uses, and the probability with which each comes
     from the first input.
 
-    A coin is tossed for each used output, and chooses its input (world). For new draws, the coin is
-    fair and all remaining draws are used. For stored outputs, ``plan_coin_tosses`` gives both
-    numbers.
+    A coin chooses the input (world) of each used output. New draws are all used, with a fair coin.
+    For stored outputs, ``plan_coin_tosses`` gives both numbers.
 
     worlds: the inputs, whose outputs are newly drawn or stored.
     n_left: numbers of outputs of the two worlds that remain after the rule was selected.
@@ -198,10 +197,9 @@ def plan_coin_tosses(*available: int) -> tuple[int, float]:
     """Returns how many stored outputs a test may use, and the probability with which each comes
     from the first input.
 
-    A coin is tossed for each used output, and chooses its input (world). The returned probability
-    is the first world's share of the stored outputs. The returned number is so small that the
-    stored outputs of each world suffice, except with probability 3 in 100,000 (four standard
-    deviations).
+    A coin chooses the input (world) of each used output. The returned probability is the first
+    world's share of the stored outputs. The stored outputs of each world suffice, except with
+    probability 3 in 100,000 (four standard deviations).
 
     available: numbers of stored outputs of the two worlds.
     """
@@ -215,8 +213,8 @@ def plan_coin_tosses(*available: int) -> tuple[int, float]:
 def limit_delta_guesses(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """Returns how many outputs at most reveal which of two inputs they come from, and the part of
-    ``alpha`` that remains.
+    """Returns how many outputs at most reveal which of two inputs they come from, and the remaining
+    error.
 
     An output may reveal its input with probability ``delta``. A lower bound on epsilon at ``delta``
     discounts these outputs.
@@ -224,16 +222,17 @@ def limit_delta_guesses(
     draws: number of outputs.
     both: whether the rule guesses either input; if false, it guesses one input or abstains.
     delta: delta of the lower bound on epsilon.
-    alpha: error of the lower bound, 1 minus its confidence. More outputs than the returned maximum
-        reveal their input with a probability of at most alpha / 10; the other nine tenths are
-        returned.
+    alpha: error of the lower bound, 1 minus its confidence. A tenth of it is spent: more outputs
+        than the returned maximum reveal their input with probability alpha / 10 at most.
     share: probability with which an output comes from the guessed input, if only one is guessed.
 
-    Two distributions that are (epsilon, delta)-close in both directions are each a mixture: with
-    probability delta the output reveals its input, and otherwise the output is from one of two
-    distributions that are epsilon-close (Kairouz, Oh and Viswanath 2015, Theorem 3.3). A rule that
-    guesses only one input gains only by the revealed outputs of that input.
+    If ``delta`` is 0, the maximum is 0 and all of alpha remains. Source: Kairouz, Oh and Viswanath
+    2015, Theorem 3.3.
     """
+    # Two distributions that are (epsilon, delta)-close in both directions are each a mixture: with
+    # probability delta the output reveals its input, and otherwise the output is from one of two
+    # distributions that are epsilon-close. A rule that guesses only one input gains only by the
+    # revealed outputs of that input.
     if delta == 0:
         return 0, alpha
     spent = _DELTA_SHARE * alpha
@@ -245,18 +244,21 @@ def bound_epsilon_by_guesses(
 ) -> Floats:
     """Returns a lower bound on epsilon from counts of right and wrong guesses of the input.
 
+    The rule that guesses must be fixed before the outputs are drawn, and a fair coin must choose
+    the input of each output.
+
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
     revealed: maximum number of outputs that reveal their input, which delta permits
-        (``limit_delta_guesses``).
+        (``limit_delta_guesses``). They are subtracted from ``right``.
     alpha: error of the bound, 1 minus its confidence.
 
-    The rule that guesses must be fixed before the outputs are drawn, and a fair coin must choose
-    the input of each output. If an output does not reveal its input, its guess is right with
-    probability at most s = e^eps / (1 + e^eps). So given the number of guesses, the number of right
-    guesses is at most a binomial variable with success probability s, plus ``revealed``. The bound
-    is ln(s / (1 - s)) at the Clopper-Pearson lower limit of s, and at least 0. Wrong guesses on
-    revealed outputs are not removed, which only lowers the bound.
+    The bound is ln(s / (1 - s)), and at least 0. Here s is the Clopper-Pearson lower limit of the
+    probability of a right guess.
     """
+    # If an output does not reveal its input, its guess is right with probability at most s = e^eps
+    # / (1 + e^eps). So given the number of guesses, the number of right guesses is at most a
+    # binomial variable with success probability s, plus ``revealed``. Wrong guesses on revealed
+    # outputs are not removed, which only lowers the bound.
     sure = np.maximum(np.asarray(right, dtype=np.float64) - revealed, 0.0)
     least = clopper_pearson_lower(sure, sure + np.asarray(wrong, dtype=np.float64), alpha)
     return np.asarray(np.where(least > 0.5, special.logit(np.maximum(least, 0.5)), 0.0))
@@ -279,14 +281,14 @@ def approximate_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -
     """Approximates ``bound_epsilon_by_guesses`` in closed form, also for fractional counts.
 
     right, wrong: numbers of right and of wrong guesses.
-    revealed: maximum number of outputs that reveal their input, which delta permits
-        (``limit_delta_guesses``).
+    revealed: maximum number of outputs that reveal their input (``limit_delta_guesses``).
     z: normal quantile at the confidence of the bound.
 
-    The result is not a bound; it serves to choose a rule. The Clopper-Pearson limit is a quantile
-    of an F distribution, which is computed by the cube-root approximation of Paulson 1942. The
-    result is -inf where the approximation fails (fewer than about three right guesses).
+    The result serves to choose a rule, and is not a bound. It is -inf where the approximation fails
+    (fewer than about three right guesses). Source: Paulson 1942.
     """
+    # The Clopper-Pearson limit is a quantile of an F distribution, which is computed by the
+    # cube-root approximation of Paulson 1942.
     sure = np.maximum(right - revealed, 1e-9)
     a, b = 1 / (9 * (wrong + 1)), 1 / (9 * sure)
     scale = (1 - b) ** 2 - z * z * b
@@ -316,30 +318,28 @@ _SHARES = 1 / np.arange(1, len(_RANKS) + 1) / np.sum(1 / np.arange(1, len(_RANKS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdLimits:
-    """Joint confidence limits of the probabilities that scores lie beyond each of many thresholds.
+    """Simultaneous confidence limits of the probabilities that scores lie beyond each of k
+    thresholds.
 
-    There are scores of two worlds (inputs), and k events of the form "a score is above (or below) a
-    threshold". An event has the probability P in one world, and Q in the other world. All limits of
-    P and Q hold together at confidence 1 - ``alpha``. So do the bounds that are computed from them:
-    epsilon at any delta, delta at any epsilon, a Renyi divergence of any order.
+    The scores come from two worlds (inputs). An event is "a score is above (or below) a threshold".
+    It has the probability P in one world, and Q in the other world. All limits of P and Q hold
+    together at confidence 1 - ``alpha``. So do all bounds that are computed from them.
 
     p_lower: lower limit of P of each event (k,).
     q_upper: upper limit of Q of each event (k,).
     thresholds: threshold of each event (k,).
     is_score_above: True for the event "above the threshold", False for "below" (k,).
-    is_p_in_first_world: True if P is the probability in the first world, False if it is that in the
-        second world (k,).
+    is_p_in_first_world: whether P is the probability in the first world, and Q in the second (k,).
     alpha: total error, 1 minus the confidence of all limits together.
-
-    The thresholds are scores of the world of Q, at ranks fixed in advance that share the error
-    (Bonferroni). The probability Q of scores strictly beyond the score of rank r, of n scores, is
-    at most a variable with the distribution Beta(r, n - r + 1). Given the threshold, the number of
-    scores beyond it in the world of P is binomial.
-
-    Scores of zeros and ones have a single threshold, 1/2. Then four limits share the error: a lower
-    and an upper limit of the probability of a 1 in each world.
     """
 
+    # The thresholds are scores of the world of Q, at ranks fixed in advance that share the error
+    # (Bonferroni). The probability Q of scores strictly beyond the score of rank r, of n scores, is
+    # at most a variable with the distribution Beta(r, n - r + 1). Given the threshold, the number
+    # of scores beyond it in the world of P is binomial.
+    #
+    # Scores of zeros and ones have a single threshold, 1/2. Then four limits share the error: a
+    # lower and an upper limit of the probability of a 1 in each world.
     p_lower: Floats
     q_upper: Floats
     thresholds: Floats
@@ -349,8 +349,7 @@ class ThresholdLimits:
 
     @classmethod
     def fit(cls, first_scores: Floats, second_scores: Floats, alpha: float) -> ThresholdLimits:
-        """Computes limits of the probabilities of scores beyond each threshold, in two worlds
-        (inputs).
+        """Computes simultaneous confidence limits from the scores of two worlds (inputs).
 
         first_scores, second_scores: scores of the two worlds, (n,) and (m,), in any order.
         alpha: total error, 1 minus the confidence of all limits together.
@@ -404,13 +403,13 @@ class ThresholdLimits:
     def bound_renyi(self, order: float) -> float:
         """Returns a lower bound on the larger of two Renyi divergences of the given ``order``.
 
-        These are the divergences between the distributions of scores under the two inputs, taken in
-        either order of the inputs. The divergence of two distributions is at least that of any
-        event (data processing inequality). If P is above Q, the divergence of an event grows with P
-        and falls with Q. Raises InputError unless ``order`` is finite and above 1.
+        The two divergences compare the distributions of scores under the two inputs, in either
+        order of the inputs. Raises InputError unless ``order`` is finite and above 1.
         """
         if not 1 < order < math.inf:
             raise InputError(f"Expected a Renyi order above 1, got order={order:g}. Give 2 or 8.")
+        # The divergence of two distributions is at least that of any event (data processing
+        # inequality). If P is above Q, the divergence of an event grows with P and falls with Q.
         above = self.p_lower > self.q_upper
         if not above.any():
             return 0.0
@@ -439,9 +438,8 @@ def _count_beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp
 def find_attainable_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
     """Returns the largest lower bound on epsilon that n and m scores could give.
 
-    ``one`` (n,), ``other`` (m,): the scores under two inputs. The result depends only on n, m and
-    whether all scores are 0 or 1. It is the bound that follows if every score under one input is
-    larger than every score under the other input.
+    This bound follows if all scores ``one`` (n,) under one input exceed all scores ``other`` (m,)
+    under the other input. Only n, m and whether all scores are 0 or 1 affect the result.
     """
     expected = predict_binary_bound if _is_binary(one, other) else predict_rank_bound
     return max(
@@ -451,19 +449,19 @@ def find_attainable_epsilon(one: Floats, other: Floats, *, delta: float, alpha: 
 
 
 def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
-    """Predicts the lower bound on epsilon that ``ThresholdLimits`` give, if the numbers of scores
-    beyond each threshold equal their expectation.
+    """Predicts the lower bound on epsilon by ``ThresholdLimits`` for n and m scores.
+
+    Numbers of scores beyond each threshold are assumed to equal their expectation.
 
     n, m: numbers of scores under the first and under the second input.
-    rates: probabilities P and Q, under the first and under the second input, of each of k events (a
-        score is beyond a threshold), two arrays (k,). The largest bound is returned.
+    rates: probabilities P (first input) and Q (second input) of each of k events "a score is beyond
+        a threshold", two arrays (k,). The largest bound is returned.
     alpha: total error, 1 minus the confidence of all limits together.
-
-    A threshold is the score at one of several fixed ranks, and at most r - 1 scores are strictly
-    beyond the score of rank r. So with m Q scores beyond the threshold, the smallest fixed rank of
-    at least m Q + 1 gives the upper limit of Q.
     """
     p, q = rates
+    # A threshold is the score at one of several fixed ranks, and at most r - 1 scores are strictly
+    # beyond the score of rank r. So with m Q scores beyond the threshold, the smallest fixed rank
+    # of at least m Q + 1 gives the upper limit of Q.
     k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)
     error = alpha * _SHARES[k] / _FAMILIES / 2
     high = special.betaincinv(_RANKS[k], m - _RANKS[k] + 1, 1 - error)
@@ -471,13 +469,13 @@ def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha
 
 
 def predict_binary_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
-    """Predicts the lower bound on epsilon that ``ThresholdLimits`` give for scores of 0 and 1.
+    """Predicts the lower bound on epsilon by ``ThresholdLimits`` for scores of 0 and 1.
 
-    The prediction assumes that counts equal their expectation.
+    Counts are assumed to equal their expectation.
 
     n, m: numbers of scores under the first and under the second input.
-    rates: probabilities, under the first and under the second input, of each of k events (the score
-        is 1, or the score is 0), two arrays (k,). The largest bound is returned.
+    rates: probabilities P (first input) and Q (second input) of each of k events "the score is 1"
+        or "the score is 0", two arrays (k,). The largest bound is returned.
     alpha: total error, 1 minus the confidence of all limits together.
     """
     p, q = rates

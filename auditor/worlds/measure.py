@@ -55,10 +55,8 @@ def measure_bounds(
     samples: number of draws per input.
     rng: random generator of all draws.
 
-    At 95% confidence, one bound in twenty may exceed the true epsilon. So if the first bound
-    refutes one of ``claims``, a second bound is measured on new outputs, and the smaller bound is
-    returned. The smaller bound holds at ``confidence`` too, and refutes a true claim with
-    probability (1 - confidence)^2 at most.
+    The second measurement uses new outputs, and the smaller bound is returned. This bound holds at
+    ``confidence`` too, and refutes a true claim with probability (1 - confidence)^2 at most.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
     >>> scope = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -120,11 +118,10 @@ def _response_rates(epsilon: float, delta: float) -> EventRates:
 
 
 def _gaussian_rates(epsilon: float, delta: float) -> EventRates:
-    """Returns, for two normal distributions, the tail probabilities beyond each of several
-    thresholds.
+    """Returns probabilities of right and of wrong guesses between two normal distributions.
 
-    A Gaussian mechanism with (epsilon, delta) has these distributions under two inputs. The two
-    arrays hold the shares of right and of wrong guesses.
+    A Gaussian mechanism with (epsilon, delta) has these distributions under two inputs. Each array
+    has one entry per width of the range in which the guesser abstains.
     """
     mu = find_gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
     return special.ndtr(mu / 2 - _HALF_WIDTHS), special.ndtr(-mu / 2 - _HALF_WIDTHS)
@@ -132,15 +129,15 @@ def _gaussian_rates(epsilon: float, delta: float) -> EventRates:
 
 @dataclass(frozen=True, slots=True)
 class RefutationDraws:
-    """Approximate numbers of draws that refute a claim of half the true epsilon, for two cases.
+    """Approximate numbers of draws per input that refute a claim of half the true epsilon.
 
-    A number counts the outputs that the estimator draws for each input; it is None above 10^9. The
-    numbers assume that the estimator uses the best rule and that counts equal their expectation.
+    The estimator is assumed to use the best rule, and counts to equal their expectation. A number
+    above 10^9 is None.
 
-    n_draws_randomized_response: number if the mechanism is randomized response, for which a false
-        claim is refuted most easily.
-    n_draws_gaussian: number if the mechanism adds Gaussian noise. A training, which sums many
-        small privacy losses, is similar to it.
+    n_draws_randomized_response: number for randomized response, for which a false claim is refuted
+        most easily.
+    n_draws_gaussian: number for Gaussian noise. A training, which sums many small privacy losses,
+        is similar to it.
     """
 
     n_draws_randomized_response: int | None
@@ -178,11 +175,13 @@ class RefutationDraws:
 
         epsilon: the claimed epsilon; the true epsilon is assumed to be twice as large.
         measured_bound: the measured bound, which gives delta and confidence.
-        estimator: the estimator that measured the bound. ``JointBinomial`` is assumed if it is
-            None, or if the bound has assumptions.
+        estimator: the estimator that measured the bound; ``JointBinomial`` if it is None, or if the
+            bound has assumptions.
 
-        The result is None if the bound is None or exact (of confidence 1), or if the claimed
-        epsilon is 0 or infinite.
+        The result is None in these cases:
+
+        - the bound is None or exact (of confidence 1);
+        - the claimed epsilon is 0 or infinite.
         """
         if measured_bound is None or not 0.0 < epsilon < math.inf:
             return None
@@ -214,16 +213,18 @@ def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     ``measured``: measured lower bounds. Only bounds on whole trainings count, not bounds on a
         message or a round.
 
-    A bound has enough trainings if each world has ``RefutationDraws.n_draws_gaussian``, because
-    the privacy losses of many rounds add up to a nearly Gaussian loss. The text is empty if some
-    bound has enough trainings, if there are no bounds on trainings, and if ``RefutationDraws`` are
-    not defined (``from_bound``).
+    The text is empty in these cases:
+
+    - a bound comes from at least ``RefutationDraws.n_draws_gaussian`` trainings per world (input);
+    - there are no bounds on trainings;
+    - ``RefutationDraws`` are not defined for a bound (``from_bound``).
     """
     why = ""
     for bound in measured:
         if bound.scope.horizon is not Horizon.TRAINING:
             continue
         power, draws = RefutationDraws.from_bound(claim.epsilon, bound), bound.samples or 0
+        # The privacy losses of many rounds add up to a nearly Gaussian loss.
         if power is None or (power.n_draws_gaussian or math.inf) <= draws // 2:
             return ""
         why = f"{draws:,} draws of trainings are too few: in about half of all cases, {power}."

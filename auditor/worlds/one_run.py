@@ -33,13 +33,12 @@ _REACH = (0.005, 0.995)
 def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
     """Returns scores (n, k) of n rows along k linear discriminants, which separate two classes.
 
-    rows: feature vectors (n, d).
-    contrasts: for each discriminant, one weight per row (n, k), from ``make_contrast_weights``.
-        The weighted sum of the rows is a difference of two class means.
+    A discriminant is the inverse covariance of the scaled columns times the difference of the class
+    means. The covariance is shrunk towards a multiple of the identity (Ledoit and Wolf 2004).
 
-    A discriminant is the inverse covariance times the difference of the class means. The columns
-    are first scaled to standard deviation 1. The covariance of all rows is shrunk towards a
-    multiple of the identity (Ledoit and Wolf 2004), so that d may exceed n.
+    rows: feature vectors (n, d); d may exceed n.
+    contrasts: for each discriminant, one weight per row (n, k), from ``make_contrast_weights``. The
+        weighted sum of the rows is a difference of two class means.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -68,8 +67,8 @@ def make_contrast_weights(n: int, chosen: NDArray[np.intp], labels: NDArray[np.b
 
     n: number of rows.
     chosen: indices (k,) of the rows with known labels; all other rows have weight 0.
-    labels: class of each row with a known label, (k,). The mean of the rows labelled False is
-        subtracted from the mean of the rows labelled True.
+    labels: class of each of these rows, (k,). The difference is the mean of class True minus the
+        mean of class False.
 
     All weights are 0 if all labels are equal.
     """
@@ -106,16 +105,13 @@ class OneRunGuesses:
     def compute_p_value(self, epsilon: float, delta: float) -> float:
         """Returns an upper bound of the probability of at least ``n_right`` right guesses under DP.
 
-        The mechanism is assumed to be (``epsilon``, ``delta``)-DP. Let W be binomial with
-        ``n_guesses`` trials and success probability q = e^eps / (1 + e^eps), v the number of right
-        guesses and m the number of canaries. The bound is
+        The mechanism is assumed to be (``epsilon``, ``delta``)-DP. Let m be the number of canaries
+        and v = ``n_right``. Let W be binomial with ``n_guesses`` trials and success probability q =
+        e^eps / (1 + e^eps). The bound is
 
             P[W >= v] + 2 m delta max_i P[v - i <= W < v] / i.
 
-        The fraction is the mean of P[W = k] over the i values k = v - i, ..., v - 1. As P[W = k]
-        has a single peak, this mean rises with i until the next probability is smaller than the
-        mean, and then falls. Bisection finds the maximum. Source: Steinke, Nasr and Jagielski 2023,
-        the theorem on approximate DP.
+        Source: Steinke, Nasr and Jagielski 2023, the theorem on approximate DP.
         """
         v, r = self.n_right, self.n_guesses
         q = float(special.expit(epsilon))
@@ -134,6 +130,9 @@ class OneRunGuesses:
             density = log_none + k * log_odds - math.lgamma(k + 1) - math.lgamma(r - k + 1)
             return math.exp(density) <= mean_below(i)
 
+        # ``mean_below(i)`` is the mean of P[W = k] over the i values k = v - i, ..., v - 1. As P[W
+        # = k] has a single peak, this mean rises with i until the next probability is smaller than
+        # the mean, and then falls. Bisection finds the maximum.
         low, step = max(0, v - 1 - int((r + 1) * q)), 1 + int(math.sqrt(r * q * (1 - q)))
         high = low + step
         while high < v and not is_falling(high):
@@ -148,14 +147,14 @@ class OneRunGuesses:
         """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the
         number of right guesses.
 
-        The bound is the largest epsilon with a p-value (``compute_p_value``) of at most alpha. All
-        smaller values are rejected too, because an (eps, delta)-DP mechanism is (eps', delta)-DP
-        for every larger eps'. Only epsilons are searched for which the number of right guesses
-        exceeds the mode of the binomial variable W of ``compute_p_value``, because there the
-        p-value falls with the number of right guesses.
+        The bound is the largest epsilon with a p-value (``compute_p_value``) of at most alpha.
         """
         if self.n_right == 0:
             return 0.0
+        # All smaller epsilons are rejected too, because an (eps, delta)-DP mechanism is (eps',
+        # delta)-DP for every larger eps'. Only epsilons are searched for which the number of right
+        # guesses exceeds the mode of the binomial variable W of ``compute_p_value``, because there
+        # the p-value falls with the number of right guesses.
         most = math.log(self.n_right / (self.n_guesses + 1 - self.n_right))
         return _find_zero(lambda eps: self.compute_p_value(eps, delta) - alpha, most)
 
@@ -170,33 +169,34 @@ class OneRunGuesses:
         return self.find_max_refuted_param(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
 
     def is_within_trade_off(self, inverse: Callable[[float], float], alpha: float) -> bool:
-        """Checks whether a mechanism with a given trade-off function may give ``n_right`` or more
-        right guesses with probability ``alpha``.
+        """Checks whether a mechanism with a given trade-off function f can explain the right
+        guesses.
 
-        inverse: inverse on [0, 1] of F = 1 - f, where f is the trade-off function of the mechanism.
+        The check succeeds if ``n_right`` or more right guesses may have probability ``alpha``.
+
+        inverse: inverse on [0, 1] of F = 1 - f.
         alpha: error, 1 minus the confidence.
 
-        Let r be the number of guesses (``n_guesses``), N the number of right guesses among them, v
-        the counted value of N (``n_right``), m the number of canaries, and M_c = P[N >= c]. The
-        check is whether P[N >= v] may be at least ``alpha``.
-
-        Flip the coin of one canary and keep all other coins: a right guess s becomes wrong, and the
-        event N >= c becomes N >= c - 1. So P[guess s, N >= c | coin s] is at most F(P[guess s, N >=
-        c - 1 | coin -s]). The average over coins and over the m canaries gives, because F is
-        concave,
-
-            sum_{j >= c} (j / m) P[N = j] <= F(sum_{j >= c - 1} ((r - j) / m) P[N = j]),
-
-        if both "in" and "out" are guessed. If all guesses are equal, only one of the two coins
-        counts, and F(x) becomes F(2x) / 2. With T_c = M_c + ... + M_r the left side is
-        (c M_c + T_{c+1}) / m and the right side F(((r - c + 1) M_{c-1} - T_c) / m). Solved for
-        M_{c-1}, this is a lower bound that grows with each of M_c, ..., M_r. So with M_v =
-        ``alpha`` and no probability above v, the smallest M_{v-1}, ..., M_0 follow one by one, and
-        the mechanism explains the count if M_0 is at most 1.
-
-        Source: Mahloujifar, Melis and Chaudhuri 2024 (Auditing f-DP in one run); the halved curve
-        is derived here.
+        Source: Mahloujifar, Melis and Chaudhuri 2024 (Auditing f-DP in one run). The halved curve,
+        for guesses that are all "in" or all "out", is derived here.
         """
+        # Let r be the number of guesses, N the number of right guesses among them, v the counted
+        # value of N, m the number of canaries, and M_c = P[N >= c]. The check is whether M_v may be
+        # at least ``alpha``.
+        #
+        # Flip the coin of one canary and keep all other coins: a right guess s becomes wrong, and
+        # the event N >= c becomes N >= c - 1. So P[guess s, N >= c | coin s] is at most F(P[guess
+        # s, N >= c - 1 | coin -s]). The average over coins and over the m canaries gives, because F
+        # is concave,
+        #
+        #     sum_{j >= c} (j / m) P[N = j] <= F(sum_{j >= c - 1} ((r - j) / m) P[N = j]),
+        #
+        # if both "in" and "out" are guessed. If all guesses are equal, only one of the two coins
+        # counts, and F(x) becomes F(2x) / 2. With T_c = M_c + ... + M_r the left side is (c M_c +
+        # T_{c+1}) / m and the right side F(((r - c + 1) M_{c-1} - T_c) / m). Solved for M_{c-1},
+        # this is a lower bound that grows with each of M_c, ..., M_r. So with M_v = ``alpha`` and
+        # no probability above v, the smallest M_{v-1}, ..., M_0 follow one by one, and the
+        # mechanism explains the count if M_0 is at most 1.
         m, r = self.n_canaries, self.n_guesses
         scale = 1 if self.is_two_sided else 2
         right, wrong = alpha * self.n_right / m, alpha * (r - self.n_right) / m
@@ -213,11 +213,12 @@ class OneRunGuesses:
     def find_max_refuted_param(
         self, inverse: Callable[[float], Callable[[float], float]], alpha: float
     ) -> float:
-        """Returns the largest parameter whose trade-off curve cannot explain the counted guesses.
+        """Returns the largest parameter whose trade-off curve cannot explain the counted guesses
+        (``is_within_trade_off``).
 
-        ``inverse(parameter)``: inverse of F = 1 - f for the trade-off function f with this
-        parameter; F must rise with the parameter. ``alpha``: error, 1 minus the confidence.
-        ``is_within_trade_off`` tests one curve.
+        inverse: function that maps a parameter to the inverse of F = 1 - f, for the trade-off
+            function f with this parameter. F must rise with the parameter.
+        alpha: error, 1 minus the confidence.
         """
 
         def is_explained(parameter: float) -> bool:
@@ -280,15 +281,14 @@ class OneRun(Checked, base.Estimator):
     """Estimator of a lower bound on epsilon from one training with many canaries.
 
     A canary is a record that is put into the data or left out. The bound holds at the stated
-    confidence if a separate fair coin decided on each canary. The scores of canaries may depend on
-    one another in any way, but they must be computed from the adversary's view (everything that the
-    adversary sees) and not from the coins. The worlds must have ``run_canaries``.
+    confidence under two conditions:
 
-    A random fifth of the canaries selects how all other canaries are guessed: the direction in the
-    space of features, the number of guesses and, with ``auto``, the theorem that gives the bound.
-    The coins of this fifth may be known, because (eps, delta)-DP holds even if some coins are
-    known. All other canaries are ordered by score, with random ties; a number of them is guessed
-    "in" at the top and "out" at the bottom.
+    - a separate fair coin decided on each canary;
+    - the scores of canaries were computed from the adversary's view (everything that the adversary
+      sees), and not from the coins.
+
+    Scores may depend on one another in any way. A random fifth of the canaries selects how all
+    other canaries are guessed. The worlds must have ``run_canaries``.
 
     method: name of the theorem, "guesses" or "trade-off"; "auto" selects one.
     """
@@ -309,6 +309,11 @@ class OneRun(Checked, base.Estimator):
             )
         scores, included = worlds.run_canaries(rng)
         order = rng.permutation(len(included))
+        # A fifth of the canaries selects the direction in the space of features, the number of
+        # guesses and, with ``auto``, the theorem. The coins of this fifth may be known, because
+        # (eps, delta)-DP holds even if some coins are known. All other canaries are ordered by
+        # score, with random ties; a number of them is guessed "in" at the top and "out" at the
+        # bottom.
         split = len(order) // _SELECTING
         selecting, testing = order[:split], order[split:]
         values, judged = _score_canaries(scores.reshape(len(scores), -1), included, selecting)
@@ -399,16 +404,17 @@ def _score_canaries(
 ) -> tuple[Floats, Floats]:
     """Returns one score per canary (m,), larger if it seems included, and held-out scores (k,).
 
+    The held-out scores belong to the canaries ``selecting``, and predict how well all other
+    canaries will be guessed.
+
     scores: scores or features of the canaries, (m, d).
     included: whether the training included each canary, (m,).
     selecting: indices (k,) of the canaries with known coins.
-
-    The held-out scores belong to the canaries ``selecting``, and predict how well all other
-    canaries will be guessed. If canaries have several features, a direction in their space is
-    learned; each half of ``selecting`` is then scored along the direction that the other half gave.
     """
     labels, n = included[selecting], len(scores)
     if scores.shape[1] > 1:
+        # A direction in the space of features is learned. Each half of ``selecting`` is scored
+        # along the direction that the other half gave.
         parts = [slice(None), slice(0, None, 2), slice(1, None, 2)]
         contrasts = [make_contrast_weights(n, selecting[part], labels[part]) for part in parts]
         values = score_by_discriminants(scores.astype(np.float64), np.stack(contrasts, axis=1))
@@ -432,9 +438,9 @@ def _rank(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
 def _plan_guesses(ranked: NDArray[np.bool_], budget: RuleTestPlan) -> tuple[tuple[int, int], float]:
     """Returns how many of n canaries to guess "in" and "out", and the share of right guesses.
 
-    ``ranked`` (n,): whether each canary was included, in the order of falling scores.
-    ``budget``: number of other canaries and error of the later test. All canaries are guessed if no
-    bound can be predicted for this test.
+    ``ranked``: whether each canary was included, in the order of falling scores, (n,).
+    ``budget``: settings of the later test on other canaries, for which a bound is predicted. If
+        this fails, all canaries are guessed.
     """
     n, known = len(ranked), int(ranked.sum())
     sizes = np.unique(np.append(np.geomspace(1, n, _SHARES).round(), [0, known, n - known]))
@@ -457,15 +463,14 @@ def _count_in_guesses(guesses: int, values: Floats, known: Floats, shares: tuple
 
     known: increasing scores (n,) of the canaries that selected the shares.
     shares: numbers of canaries guessed "in" and "out" among these n.
-
-    The ``shares[0]`` highest and the ``shares[1]`` lowest known scores define two thresholds. The
-    guesses are divided in proportion to the numbers of scores beyond the two thresholds, which
-    indicate how many canaries were included. Guesses may depend on everything that the adversary
-    sees; only their total number is fixed.
     """
     n, (inside, outside) = len(known), shares
     if not inside or not outside:
         return guesses if inside else 0
+    # The highest and the lowest known scores define two thresholds. The guesses are divided in
+    # proportion to the numbers of scores beyond them, which indicate how many canaries were
+    # included. Guesses may depend on everything that the adversary sees; only their total number is
+    # fixed.
     in_threshold = (known[n - inside] + known[max(n - inside - 1, 0)]) / 2
     out_threshold = (known[outside - 1] + known[min(outside, n - 1)]) / 2
     above = int(np.count_nonzero(values >= in_threshold))

@@ -1,8 +1,8 @@
 """Rules that reduce the messages of a federated run to one number, larger under one of two inputs.
 
-The rules are learned from pilot runs under both inputs (worlds), separate from the runs to be
-scored. Some rules weigh features of a run (numbers computed from its messages), others add
-log-likelihood ratios over coordinates of the messages.
+The rules are learned from separate pilot runs under both inputs (worlds). Some rules weigh features
+of a run (numbers computed from its messages). Others add log-likelihood ratios over coordinates of
+the messages.
 """
 
 from __future__ import annotations
@@ -44,10 +44,6 @@ class NoiseDensity:
     """The logarithm of a noise density, interpolated linearly between points, with exponential
     tails.
 
-    The density is fitted to a sample of the noise. A tail falls more steeply, the closer together
-    the outermost values of the sample are. So the density of bounded noise is negligible beyond the
-    bounds of the noise.
-
     points, log_densities: increasing points (k,), and the log-density at each point (k,).
     tail_parameters: for the lower and the upper tail, the value where it begins, its decay rate and
         the log-density where it begins, (3, 2).
@@ -76,6 +72,8 @@ class NoiseDensity:
         logs = np.log(counts / (n * np.maximum(np.diff(edges), 1e-300)))
         ends = ordered[[tail, n - 1 - tail]]
         excess = [(ends[0] - ordered[: tail + 1]).mean(), (ordered[-tail - 1 :] - ends[1]).mean()]
+        # A tail falls more steeply, the closer together the outermost values are. So the density of
+        # bounded noise is negligible beyond the bounds of the noise.
         rates = 1 / np.maximum(excess, _ROUNDING * np.ptp(ordered) + 1e-300)
         tops = np.log((tail + 1) / n * rates)
         return cls((edges[1:] + edges[:-1]) / 2, logs, np.stack([ends, rates, tops]))
@@ -91,21 +89,22 @@ class NoiseDensity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateScorer:
-    """Scorer of messages that adds up, over coordinates, the evidence for one of two inputs.
+    """Scorer of messages that adds up, over coordinates, the evidence for one of two inputs
+    (worlds).
 
-    A message is a vector of d coordinates. ``fit`` learns the fields from messages under both
-    inputs (worlds), separate from the messages to be scored.
+    A message is a vector of d coordinates. ``fit`` learns the fields from other messages under both
+    inputs.
 
     coordinate_indices: indices of the k coordinates whose noise is modelled, (k,).
     noise_centers, noise_scales: centre and standard deviation of the noise in each world, (2, k)
         each.
-    noise_lower_ends, noise_upper_ends: smallest and largest value that the noise seems to have in
-        each world, (2, k) each.
+    noise_lower_ends, noise_upper_ends: ends of the range of each coordinate's values in each world,
+        slightly beyond the values that occurred, (2, k) each.
     density: density of the noise of all k coordinates; None if k is 0.
-    repeated_values: two values that many messages of a world share, per world and coordinate,
-        (world, 2, d); NaN if there are no such values.
-    grid_steps: distance between neighbouring values of a coordinate if all its values lie on a grid
-        of equal steps, per world and coordinate, (2, d); 0 if there is no grid.
+    repeated_values: smallest and largest value that many messages of a world share, (world, 2, d);
+        NaN if there is no such value.
+    grid_steps: step of the grid of equally spaced numbers that contains all values of a coordinate
+        in a world, (2, d); 0 if there is no grid.
     grid_offsets: a point on the grid, per world and coordinate, (2, d).
     """
 
@@ -124,10 +123,10 @@ class CoordinateScorer:
         """Learns how coordinates of messages distinguish two inputs (worlds).
 
         ``first``, ``second``: messages under each input, (n, d), if possible drawn with common
-        random numbers: randomness with equal effect in both worlds then cancels in the difference
-        of their centres (means, medians or mid-ranges of a coordinate). The noise of a coordinate
-        is modelled only if the worlds differ more in it than two halves of the messages do by
-        chance.
+            random numbers.
+
+        The noise of a coordinate is modelled only if the worlds differ more in it than two halves
+        of the messages do by chance.
         """
         worlds = np.stack([first, second])
         halves = worlds[:, 0::2], worlds[:, 1::2]
@@ -135,6 +134,8 @@ class CoordinateScorer:
         spread = worlds.std(axis=1)
         varies = (spread > _ROUNDING * size).all(axis=0)
         unit = np.where(varies, spread.mean(axis=0), np.inf)
+        # Randomness that has an equal effect in both worlds (common random numbers) cancels in the
+        # difference of their centres, which are means, medians or mid-ranges.
         tried = [[_find_centers(kind, part) for part in halves] for kind in range(3)]
         errors = [_rms((even - odd) / unit) for even, odd in tried]
         kind = int(np.argmin(errors))
@@ -175,12 +176,12 @@ class CoordinateScorer:
         )
 
     def __call__(self, messages: Floats) -> Floats:
-        """Returns three scores per message, (n, 3), which are positive if they favour the first
-        input.
+        """Returns three scores of each of ``messages`` (n, d), shape (n, 3); positive scores favour
+        the first input.
 
-        ``messages``: shape (n, d). The scores are a log-likelihood ratio, a count of values that
-        occur under one input only, and a count of coordinates outside the range of one input.
-        Counts that favour the second input are negative.
+        The scores are a log-likelihood ratio, a count of values that occur under one input only,
+        and a count of coordinates outside the range of one input. Counts that favour the second
+        input are negative.
         """
         out = np.zeros((len(messages), N_MESSAGE_SCORES))
         if self.density is not None:
@@ -254,7 +255,7 @@ def _find_atoms(worlds: Floats, size: Floats) -> Floats:
     ``worlds``: messages under both inputs, (2, n, d).
     ``size``: largest absolute value of each coordinate, (d,).
 
-    The result has the shape (world, smallest or largest, d). Its entry is NaN if no value repeats,
+    The result has the shape (world, smallest or largest, d). An entry is NaN if no value repeats,
     or if the repeated value is not much rarer in the other world.
     """
     ordered = np.sort(worlds, axis=1)
@@ -277,6 +278,7 @@ def _find_grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
 
     A grid is a set of equally spaced numbers that contains all values of a coordinate. The step is
     0 if there is no grid.
+
     ``worlds``: messages under both inputs, (2, n, d).
     ``size``: largest absolute value of each coordinate, (d,).
     """
@@ -320,14 +322,13 @@ def learn_run_scorer(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """Learns a function that maps the features of a run to one number, larger under the first
     input.
 
-    Returns the function and its description. ``first``, ``second``: features (n, f), numbers
-    computed from the messages, of runs under each of two inputs (worlds).
+    Returns the function and its description. ``first``, ``second``: features (n, f), computed from
+    messages, of runs under each of two inputs (worlds).
 
     The function is the first of these that qualifies:
 
     - a single feature, if its gap between the worlds exceeds its range within each world;
-    - gradient-boosted trees, if trees distinguish the worlds of held-out runs better than a
-      logistic regression does, by more than chance explains;
+    - gradient-boosted trees, if they separate held-out runs better than a logistic regression;
     - a logistic regression.
     """
     alone = LinearRule.fit_single_feature(first, second)
@@ -341,8 +342,8 @@ def learn_run_scorer(first: Floats, second: Floats) -> tuple[RunScorer, str]:
 def fit_logistic_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """Fits a logistic regression that predicts the input (world) from features of a run.
 
-    ``first``, ``second``: features (n, f) of runs under each input. The result is a function that
-    maps features to one number per run, and an empty description.
+    ``first``, ``second``: features (n, f) of runs under each input. Returns a function from
+        features to one number per run, and an empty description.
     """
     return LinearRule.fit_logistic(first, second), ""
 
@@ -364,11 +365,11 @@ def choose_run_scorer(
     first, second: features (n, f) of runs in each world.
     n_single: number of features, in the last columns, each of which may be used alone; the fitted
         rule ignores these columns.
-    budget: number of draws and error of the later test, from which the lower bound on epsilon by a
-        rule is predicted.
+    budget: settings of the later test, from which the lower bound on epsilon by a rule is
+        predicted.
 
-    A single feature is chosen if its predicted bound on all runs is clearly larger than the bound
-    of a rule that is fitted to one half of the runs and evaluated on the other half.
+    A single feature is chosen if its predicted bound is more than 1.25 times the bound of the
+    fitted rule.
     """
     rest = first.shape[1] - n_single
 
@@ -386,6 +387,8 @@ def choose_run_scorer(
 
     tried = [(expected(_take_column(rest + place)), place) for place in range(n_single)]
     best_bound, place = max(tried, default=(0.0, 0))
+    # For this comparison, the rule is fitted to one half of the runs and evaluated on the other
+    # half.
     if best_bound <= 0 or best_bound <= _CLEAR_RATIO * expected(fit_all(slice(half))[0], half):
         return fit_all(slice(None))
     return _take_column(rest + place), f"votes of all coordinates, {_VOTES_IN_WORDS[place]}"
@@ -414,12 +417,12 @@ class LinearRule:
         """Fits a logistic regression that predicts the input (world) from features, as a weighted
         sum.
 
-        ``first``, ``second``: features (n, f) of runs in each world. For the fit, features are
-        standardised, clipped to 10 standard deviations, and whitened (made uncorrelated). Mean and
-        standard deviation of a feature are computed with its tails clipped to the quantiles 0.1 and
-        0.9.
+        ``first``, ``second``: features (n, f) of runs in each world.
         """
         both = np.concatenate([first, second])
+        # For the fit, features are standardised (with mean and deviation of the values clipped to
+        # the quantiles 0.1 and 0.9), clipped to 10 standard deviations, and whitened (made
+        # uncorrelated).
         low, high = np.quantile(both, _MIDDLE, axis=0)
         middle = np.clip(both, low, high)
         center = middle.mean(axis=0)
@@ -440,9 +443,10 @@ class LinearRule:
     def fit_single_feature(cls, first: Floats, second: Floats) -> LinearRule | None:
         """Returns a rule on the single feature with the largest gap between two inputs (worlds).
 
-        ``first``, ``second``: features (n, f) of runs in each world. The gap is the distance
-        between the values of the two worlds, divided by the wider of the feature's ranges within a
-        world. The result is None if no gap exceeds 1.
+        The gap is the distance between the values of the two worlds, divided by the feature's wider
+        range within a world. The result is None if no gap exceeds 1.
+
+        ``first``, ``second``: features (n, f) of runs in each world.
         """
         (low, top), (floor, ceiling) = ((x.min(axis=0), x.max(axis=0)) for x in (first, second))
         gap, spread = np.maximum(low - ceiling, floor - top), np.maximum(top - low, ceiling - floor)
@@ -468,9 +472,9 @@ class LinearRule:
 def _trees_win(first: Floats, second: Floats) -> bool:
     """Checks whether boosted trees separate two worlds (inputs) better than a logistic regression.
 
-    ``first``, ``second``: features (n, f) of runs in each world. Half of the runs train the trees
-    and the regression. The criterion is the share of correctly ordered pairs of held-out runs, one
-    run of each world.
+    The criterion is the share of correctly ordered pairs of held-out runs, one run of each world.
+
+    ``first``, ``second``: features (n, f) of runs in each world. Half of the runs are held out.
     """
     half = min(len(first), len(second)) // 2
     if 2 * half < _MIN_RUNS:
@@ -488,8 +492,9 @@ def _trees_win(first: Floats, second: Floats) -> bool:
 def _fit_whitening(deviations: Floats) -> Floats:
     """Returns a matrix (f, f) that makes features uncorrelated, with variances of at most 1.
 
-    ``deviations``: features (n, f) minus their mean in each world. Without this whitening, the
-    penalty of the regression would suppress a signal in a difference of features.
+    ``deviations``: features (n, f) minus their mean in each world.
     """
+    # Without this whitening, the penalty of the regression would suppress a signal in a difference
+    # of features.
     variances, axes = np.linalg.eigh(deviations.T @ deviations / len(deviations))
     return np.asarray(axes / np.sqrt(np.maximum(variances, _MIN_VARIANCE)))

@@ -53,10 +53,11 @@ class OutputFormError(InputError):
 def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
     """Returns the result of ``attempt``, which is called again after an ``OutputFormError``.
 
-    ``attempt`` takes the list of outputs whose form (type or shape) made earlier calls fail. All
-    draws of a failed call are discarded, so that the confidence of a bound is not affected. The
-    last error is raised after four failures.
+    attempt: function of the list of outputs whose form (type or shape) made earlier calls fail.
+
+    The last error is raised after four failures.
     """
+    # All draws of a failed call are discarded, so that the confidence of a bound is not affected.
     unread: list[Any] = []
     for _ in range(_FORMS):
         try:
@@ -149,11 +150,10 @@ class Sampler:
         """Draws ``size`` outputs of the randomizer for the input ``value``, without checks or
         encoding.
 
-        The result is a list if the randomizer returns one output per call. Every call receives a
-        copy of the input, so that changes to it do not affect the next call. Raises InputError if
+        The result is a list if the randomizer returns one output per call. Raises InputError if
         more outputs are drawn than ``allowance`` permits, and if the randomizer raises an
-        exception. An exception in a call for one output is not raised but counts as an output if
-        ``has_exception_outputs``.
+        exception. With ``has_exception_outputs``, an exception in a call for one output counts as
+        an output.
         """
         self.allowance.spend(size)
         if self.takes_size:
@@ -170,6 +170,8 @@ class Sampler:
 
     def _call_once(self, value: Any, *arguments: Any) -> Any:
         try:
+            # Every call receives a copy of the input, so that changes to it do not affect the next
+            # call.
             return self.randomizer(_copy_input(value), *arguments)
         except (Exception, SystemExit) as error:
             raise OutputFormError(
@@ -207,13 +209,12 @@ class Sampler:
         """Draws outputs of several inputs in alternation, and returns them by index of the input.
 
         inputs: the inputs.
-        order: index of the input of each output.
+        order: index of the input of each output. Calls that return many outputs follow it only
+            roughly.
         rngs: one random generator per input.
-
-        Calls that return one output follow ``order`` exactly. If a call returns many outputs, the
-        inputs alternate, with at most ``MAX_PER_CALL`` outputs per call.
         """
         if self.takes_size:
+            # The inputs alternate, with at most ``MAX_PER_CALL`` outputs per call.
             parts: dict[int, list[NDArray[Any]]] = {}
             call_size = max(self.min_call_size, len(order) // len(inputs) // _TURNS)
             step = min(MAX_PER_CALL, call_size) * len(inputs)
@@ -249,16 +250,16 @@ class Sampler:
     ) -> Sampler:
         """Returns a copy that encodes outputs as numbers per field, if some outputs are structured.
 
+        Structured outputs are dictionaries, None, lists of several lengths, text next to numbers,
+        JSON, text of several words, bytes, NaN, and exceptions.
+
         inputs: the inputs whose outputs are examined.
         rng: random generator of the outputs that are examined.
-        n_examined: number of outputs to examine for each input, raised to 32 if it is smaller.
-        unread: further outputs to examine, which were drawn in earlier attempts (see
-            ``retry_on_new_form``).
+        n_examined: number of outputs to examine for each input, at least 32.
+        unread: further outputs to examine, from earlier attempts (``retry_on_new_form``). If one of
+            them is an exception, the copy calls the randomizer once per output.
 
-        Structured outputs are dictionaries, None, lists of several lengths, text next to numbers,
-        JSON, text of several words, bytes, NaN, and exceptions. The copy calls the randomizer once
-        per output if ``unread`` contains an exception. Raises InputError if every call raises an
-        exception for some input.
+        Raises InputError if every call raises an exception for some input.
         """
         alone = self.unbatch() if self.takes_size and any(map(_is_exception, unread)) else self
         alone = replace(alone, has_exception_outputs=True)

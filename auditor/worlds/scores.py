@@ -84,18 +84,17 @@ _CHANCE = 1e-9  # probability below which equal counts are not attributed to cha
 def check_score_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     """Raises InputError if equal values among canary scores contradict independent trainings.
 
-    ``inside``, ``outside``: scores with the canary in the training and without it, shapes
-    (n, ...) and (m, ...). There are two contradictions:
+    ``inside``, ``outside``: scores with the canary in the training and without it, shapes (n, ...)
+        and (m, ...).
 
-    - The numbers of occurrences of all values are multiples of one r > 1, as if each score were
-      logged r times. For independent draws with k distinct values, the probability of this is at
-      most about (2r)^(-(k-1)/2), which is derived for Poisson counts.
-    - Numbers with many digits repeat within one array and do not occur in the other array, more
-      often than by chance. By chance, equal numbers of a continuous distribution are as frequent as
-      numbers with a slightly larger gap.
+    There are two contradictions:
+
+    - every value occurs r times, 2 r times and so on, as if each score were logged r > 1 times;
+    - numbers with many digits repeat within one array, but do not occur in the other array, more
+      often than by chance.
 
     Whole numbers, short decimals, short binary numbers and fractions with a small denominator may
-    repeat. Numbers that differ by rounding to single precision count as equal.
+    repeat.
     """
     sides = [each.reshape(len(each), -1) for each in (inside, outside)]
     every = np.concatenate(sides)
@@ -107,6 +106,8 @@ def check_score_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     for here, there, rows, where in zip(counts, counts[::-1], sides, names, strict=True):
         sizes, n = here[here > 0], len(rows)
         repeated = int((here - 1)[(here > 0) & (there == 0)].sum())
+        # For independent draws with k distinct values, all counts are multiples of r with a
+        # probability of at most about (2r)^(-(k-1)/2), which is derived for Poisson counts.
         times = int(np.gcd.reduce(sizes))
         chance = -(len(sizes) - 1) / 2 * math.log(2 * times) if times > 1 else 0.0
         why = ""
@@ -238,14 +239,15 @@ class CanaryScores(_Scores):
 
         in_scores, out_scores: scores with the canary in the training, (n, *shape), and without it,
             (m, *shape).
-        in_ids, out_ids: identifiers of the canary of each score, (n,) and (m,). An identifier may
-            occur once in each array.
+        in_ids, out_ids: identifier of the canary of each score, (n,) and (m,), once per array.
         repeats: whether to accept equal scores that contradict independent trainings
             (``check_score_repeats``).
 
-        Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_SAMPLES``
-        scores of either kind, for missing or repeated identifiers, and for equal scores that are
-        not accepted.
+        Raises InputError in these cases:
+
+        - scores are NaN or not numbers, or fewer than ``MIN_SAMPLES`` of either kind;
+        - identifiers are missing or repeated;
+        - equal scores are not accepted.
         """
         inside = _check(in_scores, in_ids, "the canary in", MIN_SAMPLES)
         outside = _check(out_scores, out_ids, "the canary out", MIN_SAMPLES)
@@ -255,14 +257,14 @@ class CanaryScores(_Scores):
         return cls(in_scores=inside, out_scores=outside)
 
     @property
-    def min_scores_per_world(self) -> int:
+    def n_scores_of_smaller_world(self) -> int:
         """Number of scores of the world that has fewer: "canary in" or "canary out"."""
         return min(len(self.in_scores), len(self.out_scores))
 
     @property
     def default_estimator(self) -> str:
         """Name of the default estimator of epsilon, by the numbers of scores in the two worlds."""
-        fewer, total = self.min_scores_per_world, len(self.in_scores) + len(self.out_scores)
+        fewer, total = self.n_scores_of_smaller_world, len(self.in_scores) + len(self.out_scores)
         uneven = total > (_UNEVEN + 1) * fewer
         return "all-thresholds" if fewer < _FEW and uneven else "joint-binomial"
 
@@ -294,16 +296,16 @@ class CanaryScores(_Scores):
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
         ordering, rest = rng.spawn(2)
         member = FAMILIES["estimators"].load_class(estimator or self.default_estimator)()
-        return member, self.make_worlds(scope, ordering), self.min_scores_per_world, rest
+        return member, self.make_worlds(scope, ordering), self.n_scores_of_smaller_world, rest
 
     def compute_limits(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdLimits:
-        """Returns joint confidence limits of the probabilities that scores exceed thresholds.
+        """Returns simultaneous confidence limits of the probabilities that scores exceed
+        thresholds.
+
+        The limits give a lower bound on epsilon at every delta, and on Renyi divergences.
 
         ``confidence``: probability with which all limits hold together.
         ``seed``: seed of the order of the scores.
-
-        The limits give a lower bound on epsilon at every delta, and on Renyi divergences. The
-        method ``bound(estimator="all-thresholds")`` returns one of these lower bounds.
 
         >>> rng = np.random.default_rng(0)
         >>> scores = CanaryScores.build(rng.normal(1.0, size=5000), rng.normal(0.0, size=5000))
@@ -317,7 +319,7 @@ class CanaryScores(_Scores):
         return AllThresholds().compute_limits(
             self.make_worlds(CANARY_USER_SCOPE, ordering),
             confidence=confidence,
-            samples=self.min_scores_per_world,
+            samples=self.n_scores_of_smaller_world,
             rng=rest,
         )
 
@@ -363,9 +365,12 @@ class OneRunScores(_Scores):
         repeats: whether to accept equal scores that are too frequent for separate canaries
             (``check_score_repeats``).
 
-        Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_CANARIES``
-        canaries, for missing or repeated identifiers, for a number of included canaries that is
-        implausible for fair coins, and for equal scores that are not accepted.
+        Raises InputError in these cases:
+
+        - scores are NaN or not numbers, or fewer than ``MIN_CANARIES``;
+        - identifiers are missing or repeated;
+        - the number of included canaries is implausible for fair coins;
+        - equal scores are not accepted.
         """
         array = _check(scores, ids, "canaries of one training", MIN_CANARIES)
         coins = np.asarray(included)
@@ -397,12 +402,13 @@ class OneRunScores(_Scores):
         """Checks the scores of included and of excluded canaries of one training, given as two
         arrays.
 
-        ``in_ids``, ``out_ids``: identifiers of the canaries, if known.
-        ``repeats``: whether to accept scores that repeat as if one canary had been scored several
-            times (``check_score_repeats``).
+        in_scores, out_scores: scores of the included and of the excluded canaries.
+        in_ids, out_ids: identifiers of the canaries, if known.
+        repeats: whether to accept equal scores that are too frequent for separate canaries
+            (``check_score_repeats``).
 
-        Raises InputError for the faults that ``build`` refuses, for one array of identifiers
-        without the other, for an identifier in both arrays, and for scores of different shapes.
+        Raises InputError in the cases of ``build``, if only one array of identifiers is given, and
+        for scores of different shapes.
         """
         inside = as_array(in_scores, "the canary in")
         outside = as_array(out_scores, "the canary out")
@@ -444,20 +450,19 @@ def from_scores(
 
     A canary is a user or record whose presence is to be detected. Each score comes from a separate
     training, unless ``one_run`` is true. The bound holds at ``confidence`` if these trainings are
-    independent, and does not cover outputs that were not scored.
+    independent. It does not cover outputs that were not scored.
 
     in_scores, out_scores: scores with the canary in, (n, *shape), and out, (m, *shape).
-    estimator: a name of ``auditor list estimators``; "joint-binomial" by default, but
-        "all-thresholds" if one array has fewer than 200 scores, and the larger array has more than
-        four times as many. With ``one_run`` it is "auto" (the default), "guesses" or "trade-off".
+    estimator: a name of ``auditor list estimators``. The default is "joint-binomial", or
+        "all-thresholds" if one array has fewer than 200 scores and the other more than four times
+        as many. With ``one_run`` it is "auto" (the default), "guesses" or "trade-off".
     in_ids, out_ids: identifiers of the canaries.
     one_run: whether all scores come from a single training, in which a separate fair coin decided
-        whether to include each of the n + m canaries.
+        on each of the n + m canaries.
     scope: scope of the bound; by default a user added to a training whose model is released.
     seed: random seed that splits the scores into selection and test.
     repeats: whether to accept scores that repeat more than independent trainings explain, such as
-        the scores of one training logged in several epochs. By default they are refused; see
-        ``check_score_repeats``.
+        scores logged in several epochs of one training (``check_score_repeats``).
 
     Raises InputError for NaN, for types other than numbers, for too few scores, for refused
     repeats, for repeated identifiers, and for an invalid delta or confidence.

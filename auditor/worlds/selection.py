@@ -53,16 +53,14 @@ def draw_outputs(
     """Draws outputs of each input (world), (n, *shape) each, and converts them by ``read``.
 
     sizes: number of outputs to draw from each world.
-    max_entries: maximum number of array entries in all worlds together. Fewer outputs are drawn if
-        this maximum requires it, but at least two per world.
+    max_entries: maximum number of array entries in all worlds together. Fewer outputs are drawn to
+        keep it, but at least two per world.
     read: function applied to each block of outputs.
-
-    The worlds are drawn one after another, or in random order if ``worlds.draw_in_order`` is not
-    None.
     """
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
     size = max(sizes)
+    # The worlds are drawn one after another, or in random order by ``worlds.draw_in_order``.
     for together in [[*numbers]] if worlds.draw_in_order else [[world] for world in numbers]:
         wanted = {world: min(sizes[world], size) for world in together}
         for world, block in worlds.draw_blocks(wanted, [streams[each] for each in together]):
@@ -131,8 +129,7 @@ class SelectedRules(NamedTuple):
     """Two inputs (worlds) and the decision rules that were selected to guess between them.
 
     world_pair: indices of the two worlds.
-    rules_and_error_shares: each rule with its share of the bound's error alpha (1 minus the
-        confidence).
+    rules_and_error_shares: each rule with its share of the error of the bound.
     n_outputs_per_world: number of outputs that the selection used from each world of the pair.
     n_outputs_total: number of outputs that the selection used from all worlds.
     output_shape: shape of one output.
@@ -180,8 +177,8 @@ def select_rules(
     worlds: the inputs and functions that draw their outputs.
     request: number of draws per world, delta and error of the test.
     rng: random generator of the draws that select the rules.
-    comparison_rng: random generator of fresh draws that compare candidate rules. If None, one rule
-        is selected without comparison, otherwise up to two (``SelectionDraws.select_rules``).
+    comparison_rng: random generator of fresh draws that compare candidate rules. If None, a single
+        rule is selected without comparison; otherwise up to two rules.
     """
     sizes = worlds.count_outputs(request.samples)
     split = SelectionDraws.draw(worlds, plan_selection_size(min(sizes)), rng)
@@ -228,7 +225,7 @@ class SelectionDraws:
 
     @property
     def namer(self) -> EntryNamer:
-        """Names of the entries of an output, for descriptions of rules."""
+        """Namer of the entries of an output, such as "output[2]", for descriptions of rules."""
         return EntryNamer(self.outputs[0].shape[1:], self.encoder)
 
     @property
@@ -243,12 +240,12 @@ class SelectionDraws:
         judged: int = 0,
         worlds: int = 0,
     ) -> SelectedRules:
-        """Combines the rules that were selected for two inputs (worlds), each with its share of the
-        error of the bound.
+        """Combines the rules that were selected for two inputs (worlds) in one object.
 
         pair: indices of the two worlds.
-        shares: pairs (selected rule, share of the error); the rule None stands for no rule.
-        judged: number of fresh outputs per world that were used up to compare candidate rules.
+        shares: pairs (selected rule, share of the error of the bound); the rule None stands for no
+            rule.
+        judged: number of fresh outputs per world that compared candidate rules.
         worlds: number of worlds from which these fresh outputs were drawn.
         """
         rules = tuple((each.rule, share) for each, share in shares if each)
@@ -265,18 +262,17 @@ class SelectionDraws:
 
         Both rules guess between one pair of worlds, the pair with the largest predicted bound:
 
-        - The first rule is the candidate with the largest predicted bound. Candidates are compared
-          on fresh draws if there are enough draws.
-        - The second rule guesses only at values that occurred in one of the two worlds, and gets a
-          tenth of the error (``SECOND_RULE_ALPHA_SHARE``). Another candidate replaces this rule if
-          its bound, predicted from fresh draws without a margin for chance
-          (``RuleTestPlan.margin``), exceeds the predicted bounds of both rules.
+        - The first rule is the candidate with the largest predicted bound.
+        - The second rule guesses only at values that occurred in one of the two worlds. It gets a
+          tenth of the error (``SECOND_RULE_ALPHA_SHARE``). A candidate with a larger predicted
+          bound may replace it.
         """
         common = replace(budget, alpha=(1.0 - SECOND_RULE_ALPHA_SHARE) * budget.alpha)
         rare = replace(budget, alpha=SECOND_RULE_ALPHA_SHARE * budget.alpha)
         size, compared = min(self.n_outputs, budget.n_draws // 2 // _JUDGING), list[int]()
         several = size >= _FEWEST_TO_JUDGE
         candidates, lucky = self._list_candidates(common, several=several), list[_Candidate]()
+        # If there are enough draws, fresh draws compare the candidates.
         if several and len(candidates) > 1:
             compared = sorted({world for candidate in candidates for world in candidate[:2]})
             rules = [(a, b, rule) for a, b, _, rule in candidates]
@@ -294,6 +290,9 @@ class SelectionDraws:
             outputs = tuple(self.outputs[each] for each in pair)
             best = replace(self, outputs=outputs).choose_rule(common)
         bold: CandidateRule[Guesser] | None = exclusive.get(pair)
+        # Another candidate replaces the second rule if its bound, predicted from fresh draws
+        # without a margin for chance (``RuleTestPlan.margin``), exceeds the predicted bounds of
+        # both rules.
         bolder = max((each for each in lucky if each[:2] == pair), key=_get_bound, default=None)
         if bolder and bolder.expected_bound > max(_get_bound(best), _get_bound(bold)):
             bold = bold if best and bolder.rule is best.rule else bolder
@@ -302,16 +301,13 @@ class SelectionDraws:
         return self.combine_rules(pair, shares, judged, len(compared))
 
     def choose_rule(self, budget: RuleTestPlan) -> _Candidate | None:
-        """Returns the rule for which the outputs of this object predict the largest lower bound on
-        epsilon.
+        """Returns the rule with the largest predicted lower bound on epsilon; None if there is no
+        rule at all.
 
-        ``budget``: number of draws, delta and error probability of the test on fresh draws.
+        ``budget``: settings of the later test on fresh draws, for which the bound is predicted.
 
-        Predicted bounds are lowered by a margin for chance (``RuleTestPlan.margin``). If no bound
-        is positive then, bounds are predicted without the margin, and at last at confidence 1/2. So
-        a rule for a weak leak is returned although few outputs do not show the leak clearly. The
-        measured bound stays valid, because the rule is tested on fresh draws. The result is None if
-        there is no rule at all.
+        A rule is returned even if its predicted bound is not clearly positive. The measured bound
+        stays valid, because the rule is tested on fresh draws.
         """
         return choose_simplest_rule(self._list_candidates(budget))
 
@@ -319,7 +315,7 @@ class SelectionDraws:
         """Returns the few rules with the largest predicted lower bounds on epsilon, simpler rules
         first.
 
-        There is one rule per statistic, or more if ``several``, when fresh draws compare the rules.
+        There is one rule per statistic, or several if ``several`` is true.
         """
         statistics = self._list_statistics()
         pairs = self._choose_pairs(statistics, budget)
@@ -342,6 +338,9 @@ class SelectionDraws:
             return list(first_of.values())
 
         rules = (
+            # Predicted bounds are lowered by a margin for chance. If no bound is positive then,
+            # bounds are predicted without the margin, and at last at confidence 1/2. So a rule for
+            # a weak leak is found although few outputs do not show the leak clearly.
             distinct(budget, 0.0)
             or distinct(trusting, 0.0)
             or distinct(replace(trusting, alpha=_EVEN), -np.inf)
@@ -357,10 +356,8 @@ class SelectionDraws:
     def _simplify(self, choice: _Candidate, bold: RuleTestPlan) -> DecisionRule:
         """Returns the rule of ``choice``, or one on fewer parts of an output with a similar bound.
 
-        A part is one entry, or the entries of one field. Parts are omitted, many at once and then
-        one by one. The bound of the simpler rule is predicted with ``bold``, a test plan without a
-        margin for chance (``RuleTestPlan.margin``), and must reach the bound of ``choice``, which
-        was predicted with the margin.
+        A part is one entry, or the entries of one field. ``bold``: test plan without a margin for
+        chance, by which the bound of the simpler rule is predicted.
         """
         a, b, best, rule = choice
         if not isinstance(rule.statistic, OutcomeIndex):
@@ -370,6 +367,9 @@ class SelectionDraws:
         tries = 0 if words or len(parts) > _SHRUNK else _TRIES
         first, second = self.outputs[a], self.outputs[b]
         both = np.concatenate([first, second])
+        # Parts are omitted, many at once and then one by one. The bound of a simpler rule,
+        # predicted without the margin, must reach the bound of ``choice``, which was predicted with
+        # the margin.
         step = len(parts) // 2
         while step:
             start = 0
@@ -391,10 +391,10 @@ class SelectionDraws:
 
         The statistics depend on the kind of outputs:
 
-        - at most 16 distinct outputs: the index of the output in their list;
         - strings: the index of each string, and of all strings together;
-        - structured outputs: the index of the value of each field that varies and has few values,
-          and of the values of all these fields together;
+        - structured outputs: the index of the value of each field with few values, and of all these
+          fields together;
+        - at most 16 distinct outputs: the index of the output in their list;
         - other outputs: numbers such as sums, and the index if there are few distinct outputs.
         """
         sample = np.concatenate(self.outputs)
@@ -457,14 +457,14 @@ class SelectionDraws:
     def _index_parts(
         self, first: NDArray[Any], second: NDArray[Any], budget: RuleTestPlan
     ) -> Iterator[OutcomeIndex]:
-        """Yields statistics: the joint values of the one, two, four and eight parts of an output
-        that differ most between two worlds (inputs).
+        """Yields statistics: the joint values of the parts that differ most between two worlds
+        (inputs).
 
-        A part is one entry of an output. The difference of a part is a rough estimate of the
-        predicted bound, on some outputs of the worlds.
+        A part is one entry of an output. The statistics combine one, two, four and eight parts.
         """
         if self.encoder is not None:
             return
+        # The difference of a part is a rough estimate of the predicted bound, on some outputs.
         some = first[:_GLANCED], second[:_GLANCED]
         both = np.concatenate(some)
         strength = []
@@ -519,9 +519,9 @@ def reassess_candidates(
 
     candidates: the rules with their earlier predicted bounds.
     tables: counts of guesses on the fresh draws, (rules, true world, guessed world). The rules must
-        not have been made from these draws.
+        not depend on these draws.
     size: number of fresh draws per world (input).
-    budget: number of draws and error of the later test of the selected rule.
+    budget: settings of the later test of the selected rule.
     """
     reassessed = []
     for each, table in zip(candidates, tables, strict=True):
@@ -539,8 +539,8 @@ def choose_simplest_rule(candidates: Sequence[_Candidate]) -> _Candidate | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
     If bounds are nearly equal, the first candidate wins. A rule on a value that is read directly
-    from the output (``is_raw``) wins if its bound is at most 5% smaller than the largest. The
-    result is None if there are no candidates.
+    from the output (``is_raw``) wins if its bound is at most 5% below the largest bound. The result
+    is None without candidates.
     """
     best = decision_rules.choose_best_rule(candidates)
     entries = [each for each in candidates if each.rule.statistic.is_raw]
@@ -562,11 +562,10 @@ def count_guesses(
 
     worlds: the inputs and functions that draw their outputs.
     rules: indices of two worlds and the rule that guesses between them.
-    sizes: number of outputs to draw, by index of the world.
+    sizes: number of outputs to draw, by index of the world. Only one block of them is in memory at
+        a time.
     streams: one random generator per world.
     shape: shape of one output.
-
-    Outputs are drawn in blocks, and only one block is in memory at a time.
     """
     tables = np.zeros((len(rules), 2, 2), dtype=np.int64)
     for world, block in worlds.draw_blocks(sizes, streams, shape):
@@ -582,13 +581,12 @@ def make_guess_witness(
     """Returns the distinguishing event of a rule: the outputs for which it guesses one input
     (world).
 
+    The event is defined by the guess with the larger ratio of right to wrong guesses.
+
     pair: indices of the two worlds.
     rule: the rule, which describes the event in words.
     counts: counts of right and wrong guesses.
     drawn: numbers of outputs drawn from the two worlds.
-
-    The rule may guess either world; the guess with the larger ratio of right to wrong guesses
-    defines the event.
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (

@@ -145,19 +145,15 @@ def as_floats(outputs: Values) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeIndex:
-    """A statistic that maps an output to its position in a list of the outcomes of a sample.
+    """A statistic that maps an output to its index in a list of the outcomes of a sample.
 
-    An outcome is a combination of values of some entries of an output, such as several words or
-    bits. The position of an outcome that is not in the list is -1.
-
-    Outcomes are identified by keys. A key is the sum over entries of ``weights`` times the position
-    of the entry's value in ``values_or_cuts``, modulo 2^64. Two outcomes with equal keys count as
-    one, which may make a decision rule weaker but not its bound invalid.
+    An outcome is a combination of values of some entries of an output. The index of an outcome that
+    is not in the list is -1.
 
     is_raw: True, because the values are read directly from the output.
-    values_or_cuts: sorted values of each entry; for floats the cuts between them, so that a
-        rounding error does not make another outcome.
-    weights: weight of each entry in a key.
+    values_or_cuts: sorted values of each entry; for floats the cuts between them, so that rounding
+        errors do not matter.
+    weights: weight of each entry in the key that identifies an outcome.
     outcome_keys: sorted keys of the outcomes.
     value_labels: for each outcome, descriptions of the values of its parts.
     entries: indices of the entries of an output that are compared; None for all.
@@ -165,6 +161,9 @@ class OutcomeIndex:
     part_names: the name of each part.
     """
 
+    # A key is the sum over entries of ``weights`` times the index of the entry's value in
+    # ``values_or_cuts``, modulo 2^64. Two outcomes with equal keys count as one, which may make a
+    # decision rule weaker but not its bound invalid.
     is_raw: ClassVar[bool] = True
     values_or_cuts: tuple[Values, ...]
     weights: NDArray[np.uint64]
@@ -187,7 +186,7 @@ class OutcomeIndex:
         An outcome is a combination of values of an output's entries.
 
         max_outcomes: maximum number of outcomes; the result is None if there are more.
-        parts: the compared parts of an output, each as indices of its entries; if empty, all
+        parts: the compared parts of an output, each as indices of its entries. If empty, all
             entries are compared.
         namer: gives names to the entries, for descriptions of outcomes.
         """
@@ -218,17 +217,15 @@ class OutcomeIndex:
 
     @property
     def cuts(self) -> Floats:
-        """Thresholds between the positions of successive outcomes, (m,): -0.5, 0.5, 1.5 and so on.
-
-        An outcome that is not in the list has position -1, below the first threshold.
-        """
+        """Thresholds between successive indices of outcomes, (m,): -0.5, 0.5, 1.5 and so on."""
         return np.arange(len(self.outcome_keys), dtype=np.float64) - 0.5
 
     def evaluate(self, outputs: Values) -> Values:
-        """Returns the position (n,) of each output (n, *shape) among the outcomes of the sample.
+        """Returns the index (n,) of each output in the list of outcomes; -1 for an output that is
+        not in the list.
 
-        An outcome is a combination of values of an output's entries. An outcome that is not in the
-        sample has position -1.
+        ``outputs``: the outputs (n, *shape). An outcome is a combination of values of an output's
+            entries.
         """
         flat = _select_columns(outputs, self.entries)
         is_single, dtype = len(self.values_or_cuts) == 1, self.values_or_cuts[0].dtype
@@ -254,10 +251,9 @@ class OutcomeIndex:
         return positions
 
     def describe(self, low: float, high: float) -> str:
-        """Describes in words the outcomes at the positions from ``low`` to below ``high``.
+        """Describes in words the outcomes with the indices from ``low`` to below ``high``.
 
-        An outcome is a combination of values of an output's entries. Positions are indices in the
-        list of all outcomes of the sample.
+        An outcome is a combination of values of an output's entries.
         """
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
         labels = self.value_labels[start : None if np.isinf(high) else max(0, math.ceil(high))]
@@ -314,10 +310,10 @@ def find_grid_step(values: Floats) -> float:
 def make_modulo_score(sample: Floats) -> ScalarScore:
     """Returns a statistic of the low digits of an output: its index modulo 240 on a grid.
 
-    The grid consists of equally spaced numbers and contains all numbers of ``sample`` (n,). If
-    there is no such grid, the statistic is the fractional part of the output. The low digits of an
-    output may reveal the input although no interval of outputs does.
+    The grid is a set of equally spaced numbers that contains all numbers of ``sample`` (n,).
+    Without such a grid, the statistic is the fractional part of the output.
     """
+    # The low digits of an output may reveal the input although no interval of outputs does.
     step = find_grid_step(sample[:_SAMPLED])
     if step == 0:
         name = "fractional part of the output"
@@ -416,8 +412,8 @@ def has_frequent_value(values: NDArray[Any]) -> bool:
 def make_cuts(values: NDArray[Any]) -> Floats:
     """Returns cuts that divide the range of ``values`` into intervals, as an increasing array (m,).
 
-    If there are few distinct values, the cuts lie between them. Otherwise the cuts are quantiles,
-    dense in both tails; in addition, frequent values get cuts on either side.
+    Few distinct values are separated by the cuts. Otherwise the cuts are quantiles, dense in both
+    tails, and frequent values have cuts on either side.
     """
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]
@@ -452,11 +448,12 @@ _MIN_SIZE = 1e-250
 def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     """Rounds ``values`` to multiples of 2^-32 times the power of two at or above ``size``.
 
-    Linear algebra adds in an order that depends on the processor, so the last bits of a sum depend
-    on the machine. Scores are therefore rounded before a decision rule is chosen, and before the
-    rule compares scores with its thresholds. Infinite numbers and NaN are unchanged. Arrays
-    broadcast.
+    Scores that are rounded in this way do not depend on the processor. Infinite numbers and NaN are
+    unchanged. Arrays broadcast.
     """
+    # Linear algebra adds in an order that depends on the processor, so the last bits of a sum
+    # depend on the machine. Scores are therefore rounded before a decision rule is chosen, and
+    # before the rule compares scores with its thresholds.
     step = SCORE_ROUNDING_STEP * np.exp2(
         np.ceil(np.log2(np.clip(np.asarray(size, float), _MIN_SIZE, 1.0 / _MIN_SIZE)))
     )
@@ -472,9 +469,8 @@ _SETTLED = 1e-7
 def fit_logistic(features: Floats, first: Floats, second: Floats) -> Floats:
     """Fits the weights (f,) of a logistic regression of the input (world) on ``features`` (n, f).
 
-    ``first``, ``second``: how often each row occurs in the first and in the second world, (n,). The
-    likelihood is maximised with a small ridge penalty, so that a solution exists also if a plane
-    separates the worlds. The steps of Newton's method are limited.
+    ``first``, ``second``: how often each row of features occurs in the first and in the second
+        world, (n,).
     """
     total = first + second
     share = total / total.sum()
@@ -482,6 +478,8 @@ def fit_logistic(features: Floats, first: Floats, second: Floats) -> Floats:
     x = features / scale
     target = first / total.sum()
     weights = np.zeros(x.shape[1])
+    # The small ridge penalty makes a solution exist also if a plane separates the worlds. The steps
+    # of Newton's method are limited.
     ridge = _PENALTY * np.eye(x.shape[1])
     for _ in range(_STEPS):
         probability = special.expit(x @ weights)
@@ -509,17 +507,17 @@ _REACH = 1e6
 def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[ScalarScore]:
     """Learns statistics (functions from outputs to numbers) that distinguish outputs of two inputs.
 
-    ``first``, ``second``: outputs (n, d) of each input (world). ``namer``: gives names to their
-    entries. The statistics are yielded in this order, cheap ones first:
+    ``first``, ``second``: outputs (n, d) of each input (world).
+    ``namer``: gives names to their entries.
 
-    - the entries that differ most, alone and summed with the sign of their difference;
-    - the projection on the difference of means, which is optimal for noise of one size in any
-      direction;
-    - the counts of values anywhere in the output, as in a list of items, weighted by their
-      log-odds;
-    - a logistic regression on entries, squares, and entries clipped to the range between the
-      medians of the two worlds, which is optimal for Gaussian and Laplace noise and for bits;
-    - gradient boosting for all other differences.
+    The statistics are yielded in this order, cheap ones first:
+
+    - single entries that differ most;
+    - sums of such entries, with the sign of their difference;
+    - the projection on the difference of means;
+    - the counts of values anywhere in the output, weighted by their log-odds;
+    - a logistic regression on entries, their squares and clipped entries;
+    - gradient boosting.
     """
     first, second = first[:_ROWS], second[:_ROWS]
     both = np.concatenate([first, second])
@@ -554,6 +552,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
         yield score(f"signed sum of {count} entries", chosen, partial(_weigh, weights=sign))
     if len(shift) > 1:
         every = np.arange(len(shift))
+        # Optimal for noise of one size in any direction.
         variance = np.maximum((a.var(axis=0) + b.var(axis=0)) / 2.0, 1e-9)
         weights = shift / variance
         weights = round_scaled(weights / np.abs(weights).max(initial=1e-300))
@@ -561,9 +560,13 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
             "projection on the difference of means", every, partial(_weigh, weights=weights)
         )
         if (values := np.unique(both)).size <= _VALUES:
+            # For outputs such as a list of items.
             yield _make_items_score(first, second, values)
     top = np.sort(order[:_ENTRIES])
     a, b = a[:, top], b[:, top]
+    # Entries are clipped to the range between the medians of the two worlds. The regression is
+    # optimal for Gaussian and Laplace noise and for bits; gradient boosting finds all other
+    # differences.
     features = _make_feature_map(np.median(a, axis=0), np.median(b, axis=0))
     counts = np.repeat([1.0, 0.0], [len(a), len(b)])
     weights = round_scaled(fit_logistic(features(np.concatenate([a, b])), counts, 1.0 - counts))
@@ -574,8 +577,9 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
 def _make_items_score(first: Floats, second: Floats, values: Floats) -> ScalarScore:
     """Returns a statistic: the sum of the log-odds of all values in an output, in any position.
 
-    ``first``, ``second``: outputs (n, d) of two inputs. ``values``: all values that occur. The
-    log-odds compare how often a value occurs under the first and under the second input.
+    ``first``, ``second``: outputs (n, d) of two inputs.
+    ``values``: all values that occur. The log-odds of a value compare its frequencies under the two
+        inputs.
     """
 
     def count(flat: Floats) -> Floats:

@@ -50,9 +50,8 @@ class Worlds:
         The two worlds are then "canary included" and "canary excluded", and ``draw`` is not
         available. None if there is no such training.
     draw_in_order : ``draw_in_order(worlds, rng)`` makes one run for each world index in ``worlds``
-        (n,), in this order. It returns a mapping from index to the outputs of that world, in the
-        order of its runs and in the form that ``sample`` returns. None if the order of runs does
-        not matter: for simulations that depend on their seed alone, and for stored outputs.
+        (n,), in this order. It returns the outputs by world index, in the order of the runs. None
+        if the order of runs does not matter.
 
     Examples
     --------
@@ -75,6 +74,8 @@ class Worlds:
     run_canaries: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]] | None = (
         None
     )
+    # The order does not matter for simulations that depend on their seed alone, and for stored
+    # outputs.
     draw_in_order: (
         Callable[[NDArray[np.intp], np.random.Generator], Mapping[int, NDArray[Any]]] | None
     ) = None
@@ -101,7 +102,7 @@ class Worlds:
         """Builds the record of a distinguishing event and its probabilities under two inputs
         (worlds).
 
-        pair: indices of the two worlds; the world in which the event is more likely comes first.
+        pair: indices of the two worlds, the world in which the event is more likely first.
         event: description of the event.
         probs: probabilities of the event in the two worlds, in the order of ``pair``.
         note: remark on the probabilities.
@@ -130,18 +131,17 @@ class Worlds:
         streams: Sequence[np.random.Generator],
         shape: tuple[int, ...] | None = None,
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Draws outputs of several worlds (inputs) and yields pairs (index of the world, block of
-        outputs).
+        """Draws outputs of several worlds (inputs), and yields them as pairs (index of the world,
+        block).
 
         sizes: number of outputs to draw, by index of the world.
         streams: one random generator per world, from which the generator of each block is spawned.
         shape: shape of one output; None if it is not yet known.
 
-        ``BLOCK_SIZE`` and ``MAX_BLOCK_ENTRIES`` limit the size of a block. The worlds are drawn one
-        after another. If the field ``draw_in_order`` is not None, it draws the outputs of all
-        worlds in random order, so that a drift over time or over calls is independent of the world.
-        Raises InputError if the outputs of a world differ in shape.
+        The worlds are drawn one after another, or in random order by ``draw_in_order``. Raises
+        InputError if the outputs of a world differ in shape.
         """
+        # In random order, a drift over time or over calls is independent of the world.
         mixed, numbers = self.draw_in_order, [*sizes]
         shapes = dict.fromkeys(numbers, shape)
         groups = [numbers] if mixed else [[number] for number in numbers]

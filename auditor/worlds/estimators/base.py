@@ -63,8 +63,7 @@ class BoundResult(NamedTuple):
     """Result of a measurement: its number of draws, and its lower bound as a function of the error.
 
     n_draws: number of draws in all worlds (inputs) together.
-    compute_bound: function that computes the bound, from the counted events, for a given error
-        alpha (1 minus the confidence).
+    compute_bound: function from the error alpha (1 minus the confidence) to the bound.
     remark: text that is appended to the source of the bound.
 
     >>> result = BoundResult(100, lambda alpha: EpsilonBound(epsilon=-math.log(alpha)))
@@ -141,10 +140,9 @@ class Estimator(ABC):
         """Returns lower bounds on epsilon at ``delta`` from the same draws, one per confidence.
 
         worlds: the neighbouring inputs and functions that draw their outputs.
-        confidences: confidence of each bound. A decision rule is selected for the first one, but
-            each bound holds at its own confidence.
+        confidences: confidence of each bound. The first one determines the decision rule.
         samples: number of draws per world, including the draws that select a decision rule; ignored
-            if outputs are stored, because all stored outputs are used.
+            for stored outputs, which are all used.
         rng: random generator of the draws.
 
         Raises InputError for outputs that the estimator cannot use, for fewer than ``MIN_SAMPLES``
@@ -182,8 +180,8 @@ class Estimator(ABC):
         """Returns the lower bound on epsilon that ``samples`` draws per world (input) give if every
         output reveals its world.
 
-        Outputs that do not reveal their world lower the bound. The estimator ``JointBinomial`` can
-        exceed this bound slightly for outputs with very many entries.
+        The estimator ``JointBinomial`` can exceed this bound slightly for outputs with very many
+        entries.
         """
         alpha, delta = 1 - check_confidence(confidence), statements.check_delta(delta)
         return self.bound_by_perfect_guesses(check_samples(samples), delta=delta, alpha=alpha)
@@ -207,8 +205,8 @@ class Estimator(ABC):
 def search_min_samples(enough: Callable[[int], bool], max_samples: int) -> int | None:
     """Returns the smallest number of samples, from ``MIN_SAMPLES`` on, that is ``enough``.
 
-    enough: function that checks whether a number of samples suffices; if it is true for one number,
-        it must be true for all larger numbers.
+    enough: function that checks whether a number of samples suffices. If one number does, all
+        larger numbers must.
     max_samples: maximum number of samples. The search doubles the number; the result is None if the
         doubled number exceeds the maximum.
     """

@@ -26,19 +26,16 @@ class JointBinomial(base.Estimator):
     A confidence limit from the counts is the bound. It holds at the stated confidence, for any
     outputs and any rule.
 
-    - Selection: a tenth of the draws of each world (at least 2,000, but at most half of the draws
-      and at most 200,000) proposes rules that guess between two worlds, or abstain. If several
-      rules are promising and there are enough draws, a further tenth compares them.
-    - First rule: the rule with the largest predicted bound.
-    - Second rule: it guesses only at values that occurred in one of the two worlds only, and so
-      detects rare leaks. A proposed rule with a larger predicted bound may replace it
-      (``SelectionDraws.select_rules``).
-    - Test: a fair coin chooses the world of each remaining draw, and the guesses of both rules are
-      counted on the same draws (``GuessCounts``). The limit of the first rule has nine tenths of
-      the error, the limit of the second rule one tenth (Bonferroni). The larger limit is returned.
+    1. Selection: a tenth of the draws of each world (at least 2,000, but at most half of the draws
+       and at most 200,000) selects up to two rules that guess between two worlds, or abstain. With
+       enough draws, a further tenth compares promising rules (``SelectionDraws.select_rules``).
+    2. Test: a fair coin chooses the world of each remaining draw, and right and wrong guesses are
+       counted (``GuessCounts``).
+    3. Bound: the limit of the first rule has nine tenths of the error, the limit of the second rule
+       one tenth (Bonferroni). The larger limit is returned.
 
-    If outputs are stored (``Worlds.stored_outputs``), a few of them remain unused, because coins
-    choose how many outputs of each world are used.
+    A few stored outputs (``Worlds.stored_outputs``) remain unused, because coins choose how many
+    outputs of each world are used.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.wrap(lambda p, rng, size: rng.random(size) < p).make_worlds([0.5, 0.9])
@@ -97,14 +94,14 @@ class JointBinomial(base.Estimator):
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every
         output right.
 
-        ``samples``: number of draws per input.
+        ``samples``: number of draws per input, including the draws that select the rule.
         ``delta``, ``alpha``: delta and error (1 minus confidence) of the bound.
-
-        The draws that select the rule (``plan_selection_size``) are not guessed. A measurement may
-        guess slightly more draws if outputs have very many entries, because memory limits the draws
-        that select the rule. It may guess slightly fewer if some draws compare several rules.
         """
         alpha = (1.0 - selection.SECOND_RULE_ALPHA_SHARE) * alpha
+        # The draws that select the rule (``plan_selection_size``) are not guessed. A measurement
+        # may guess slightly more draws if outputs have very many entries, because memory limits the
+        # draws that select the rule. It may guess slightly fewer if some draws compare several
+        # rules.
         return super().bound_by_perfect_guesses(samples, delta=delta, alpha=alpha)
 
     def predict_bound(
@@ -115,8 +112,7 @@ class JointBinomial(base.Estimator):
 
         ``samples``: number of draws per input.
         ``rates``: shares of right and of wrong guesses of each rule, two arrays (k,).
-        ``alpha``: error of the bound, 1 minus its confidence. The prediction assigns all of it to
-            one rule, but ``estimate`` may divide it between two rules.
+        ``alpha``: error of the bound, 1 minus its confidence, all of which is assigned to one rule.
         """
         draws = 2 * (samples - selection.plan_selection_size(samples))
         return guesses.predict_best_bound(draws, rates, delta, alpha)
@@ -126,17 +122,16 @@ class JointBinomial(base.Estimator):
 class AllThresholds(base.Estimator):
     """Estimator of a lower bound on epsilon from all thresholds of a score at once.
 
-    The bound holds at the stated confidence for every threshold, epsilon and delta together.
+    The bound holds at the stated confidence for every threshold, epsilon and delta together. So it
+    suits small numbers of scores: no draws are set aside to choose a threshold
+    (``ThresholdLimits``). All scores are kept in memory, 8 bytes each.
 
-    Outputs must be single numbers (scores), or stored rows of numbers. No draws are set aside to
-    choose a threshold: the thresholds are scores at ranks that are fixed in advance, and these
-    ranks share the error (``ThresholdLimits``). This method suits small numbers of scores. The
-    limits also bound the whole privacy curve, delta as a function of epsilon (``compute_limits``).
-    All scores are kept in memory, 8 bytes each.
+    An output must be one of the following:
 
-    For rows of numbers, some rows select a rule that guesses the world (input), as in the estimator
-    ``joint-binomial``. The score of each remaining row is 1 if the rule guesses the world that has
-    fewer remaining rows, and otherwise 0.
+    - a single number (score);
+    - a stored row of numbers. Some rows then select a rule that guesses the world (input). The
+      score of each remaining row is 1 if the rule guesses the world that has fewer remaining rows,
+      and otherwise 0.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.wrap(lambda p, rng, size: rng.random(size) < p).make_worlds([0.5, 0.9])
@@ -151,10 +146,10 @@ class AllThresholds(base.Estimator):
     source = "Clopper-Pearson at all thresholds"
 
     def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
-        """Draws scores of each input (world), from which the result computes the lower bound.
+        """Draws scores of each input (world), and returns the bound that ``ThresholdLimits`` give
+        for them.
 
-        The result computes the largest bound on epsilon that ``ThresholdLimits`` give for a pair of
-        worlds, at a given error.
+        The bound is the largest over all pairs of worlds.
         """
         sizes, delta, event = worlds.count_outputs(request.samples), request.delta, None
         if worlds.stored_outputs is not None and worlds.stored_outputs[0].ndim > 1:
@@ -194,10 +189,9 @@ class AllThresholds(base.Estimator):
         expectation.
 
         ``samples``: number of draws per input.
-        ``rates``: probabilities of each event under the two inputs.
+        ``rates``: probabilities of each event under the two inputs. A single event is scored 1 if
+            it occurs and otherwise 0.
         ``alpha``: error of the bound, 1 minus its confidence.
-
-        A single event is scored 1 if it occurs and otherwise 0, with the threshold 1/2.
         """
         by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_rank_bound
         return by(samples, samples, rates, delta=delta, alpha=alpha)
