@@ -188,8 +188,8 @@ def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs, expected and computed: a clipping bit b, and the number of rounds until the
     clipping bound S is 0.
 
-    A client's bit b should be 1 if the norm of its change of the model is at most S, else 0. Lines
-    22 and 23 of Algorithm 2 compute b after the clipping, so that b is always 1.
+    A client's bit b should be 1 if its change of the model has a norm of at most S, else 0.
+    Algorithm 2 computes b after the clipping (lines 22 and 23), so that b is always 1.
 
     - First pair: the bit b for a change of norm 2 S. The expected bit is 0.
     - Second pair: the number of rounds until S reaches 0 by lines 8 to 11, without noise. The
@@ -232,9 +232,9 @@ def compare_epsilons_by_sampling() -> Iterator[ClaimedAndComputed]:
     clients per round.
 
     The paper assumes Poisson sampling, but draws a fixed number of clients. The true epsilon lies
-    between the two numbers: with a fixed number of clients, two neighbouring data sets attain the
-    first, and the second is a proved upper bound.
+    between the two numbers: the second is a proved upper bound.
     """
+    # With a fixed number of clients, two neighbouring data sets attain the first epsilon.
     for n, m in _DATA_SIZES:
         of = {"clients": m, "n_users": n}
         yield compute_lower_epsilon(**of, delta=1e-6), compute_upper_epsilon(**of, delta=1e-6), of
@@ -336,9 +336,11 @@ def compare_undrawn_share_and_epsilons() -> Iterator[ClaimedAndComputed]:
 
     - First pair: the share of users who are not drawn in one round, and in a whole training.
     - Second pair: the proved epsilon of a training against an adversary who is not a client, and
-      against one client. The client knows in which rounds it is drawn itself.
-    - Third pair: as the second pair, with 94 colluding clients in place of one client.
+      against one client.
+    - Third pair: the proved epsilon against an adversary who is not a client, and against 94
+      colluding clients.
     """
+    # A client knows in which rounds it is drawn itself.
     (n, m), system = _DATA_SIZES[0], DpPrivrec()
     rounds = system.rounds
     yield 1.0 - m / n, (1.0 - m / n) ** rounds, {"m": m, "n": n, "rounds": rounds}
