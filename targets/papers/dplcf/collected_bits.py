@@ -84,7 +84,7 @@ class BitUploadSystem(system.System):
         - a bit, an interaction or the existence of a rating: the flip of one bit;
         - a user or a report: the flips of the bits of all items;
         - the participation of a user, which an upload reveals: the identity;
-        - any of these in a system that sends bits without flips: the identity.
+        - any of these without flips: the identity.
 
         None for data that are not sent (the value of an existing rating, an attribute) and for
         adversaries other than the server.

@@ -29,8 +29,8 @@ def make_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
 
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
-    The counts are the numbers of users whose bits for two items are 00, 01, 10 and 11. The matrix
-    is that of equation 6 of the DPLCF paper, with the entries (2,1) and (3,1) corrected to (1-q) q.
+    The counts are the numbers of users whose bits for two items are 00, 01, 10 and 11. Equation 6
+    of the DPLCF paper prints A with two misprints: entries (2,1) and (3,1) are (1-q) q.
     """
     flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
     return np.asarray(np.kron(flip, flip))
@@ -53,9 +53,10 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
 
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
-    The printed entries (2,1) and (3,1) are (1-q) p instead of (1-q) q, so that the first column
-    does not sum to 1. ``make_flip_matrix`` returns the right matrix.
+    Entries (2,1) and (3,1) are printed as (1-q) p; right is (1-q) q. ``make_flip_matrix`` returns
+    the right matrix.
     """
+    # The first column of the printed matrix does not sum to 1.
     a, b = 1 - p, 1 - q
     return np.array(
         (
@@ -112,9 +113,9 @@ def estimate_jaccard(
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
     ``rows``: items whose similarities are estimated, as a slice of item indices.
 
-    The result has shape (len(rows), n_items); the similarity of an item to itself is set to 0. The
-    estimate is that of equation 7. Estimated numbers of users are clipped, which the paper does not
-    mention: to [1, n] for one item, and to [0, the smaller of the two numbers] for both items.
+    The result, by equation 7, has shape (len(rows), n_items). The similarity of an item to itself
+    is set to 0. Estimated numbers of users are clipped, which the paper does not mention: to [1, n]
+    for one item, and to [0, the smaller of the two numbers] for both items.
     """
     # Equation 7 for all pairs together: let t = (bit - q)/(p - q) for each user and item. The
     # estimated number n_11 of users of both items i and j is the sum over users of t_i t_j. The
@@ -142,9 +143,9 @@ def find_jaccard_by_inverse(
     ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
     ``rows``: the items whose similarities are estimated, as a slice of item indices.
 
-    The result has shape (len(rows), n_items); the similarity of an item to itself is set to 0. The
-    estimate is that of equations 7, 9 and 10. Estimated numbers of users are clipped: to [1, n] for
-    at least one of two items, and to [0, this number] for both items.
+    The result, by equations 7, 9 and 10, has shape (len(rows), n_items). The similarity of an item
+    to itself is set to 0. Estimated numbers of users are clipped: to [1, n] for at least one of two
+    items, and to [0, this number] for both items.
     """
     every = counts.diagonal().astype(np.float64)
     mine = np.arange(len(counts))[rows]

@@ -36,8 +36,8 @@ class LcfUb(ItemKnn):
 class LcfSp(FlippedItemKnn):
     """Item neighbourhoods computed from symmetrically flipped bits, without correction for flips.
 
-    LCF-SP (section 4.1.2) is DPLCF-SP without the estimation step (equations 5 to 10). Uploads,
-    privacy claims and bounds are those of DPLCF-SP.
+    LCF-SP (section 4.1.2) is DPLCF-SP without the estimation step (equations 5 to 10). It has the
+    uploads, privacy claims and bounds of DPLCF-SP.
     """
 
     unprotected_name = "lcf-ub"
@@ -159,10 +159,10 @@ class DplcfAp(FlippedItemKnn):
 class BprMf(CentralMf):
     """Matrix factorization trained centrally by Bayesian personalized ranking.
 
-    BPR-MF (section 4.1.2; Rendle et al. 2009) is trained on the flipped bits that users upload. The
-    score of user u for item i is x_u . y_i, the product of the vectors of user and item. With
-    symmetric or asymmetric flips, an upload has the privacy claims and bounds of DPLCF-SP or
-    DPLCF-AP.
+    BPR-MF (section 4.1.2; Rendle et al. 2009) is trained on the flipped bits that users upload.
+    User u has the score x_u . y_i for item i, with the vectors x_u of the user and y_i of the item.
+    An upload has the privacy claims and bounds of DPLCF-SP (symmetric flips) or DPLCF-AP
+    (asymmetric flips).
     """
 
     # A batch has 1024 triples (user, positive, negative). The regularization applies to the three
@@ -182,10 +182,10 @@ class BprMf(CentralMf):
 class Gmf(CentralMf):
     """Generalized matrix factorization trained centrally on the log loss.
 
-    GMF (section 4.1.2; He et al. 2017) is trained on the flipped bits that users upload. The score
-    of user u for item i is sum_f h_f x_uf y_if, with the vectors x_u and y_i of user and item, and
-    trained output weights h. With symmetric or asymmetric flips, an upload has the privacy claims
-    and bounds of DPLCF-SP or DPLCF-AP.
+    GMF (section 4.1.2; He et al. 2017) is trained on the flipped bits that users upload. User u has
+    the score sum_f h_f x_uf y_if for item i, with vectors x_u and y_i, and trained output weights
+    h. An upload has the privacy claims and bounds of DPLCF-SP (symmetric flips) or DPLCF-AP
+    (asymmetric flips).
     """
 
     # A batch has about 1024 examples: each positive comes together with its negatives. The

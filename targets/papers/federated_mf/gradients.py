@@ -39,6 +39,7 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
     grid = np.meshgrid(_LENGTHS, _LENGTHS, _ANGLES, _ANGLES, values, indexing="ij")
     u_length, v_length, u_angle, v_angle, rating = (axis.ravel() for axis in grid)
 
+    # Embeddings of the given lengths (in units of sqrt(R)) and angles (in units of pi), projected.
     def rows(length: NDArray[np.float64], angle: NDArray[np.float64]) -> Floats:
         turn = np.stack([np.cos(np.pi * angle), np.sin(np.pi * angle)], axis=1)
         return sgd_mf.project_embeddings(root * length[:, None] * turn, bound)
@@ -78,7 +79,7 @@ def compute_item_gradient_norm(bound: float, *, length: float) -> float:
     ``bound``: R, the largest possible rating, which is also the rating here.
     ``length``: norm of the item embedding, in units of sqrt(R); at most 1 in the paper.
 
-    User and item embedding have the same direction. The user embedding has norm sqrt(R).
+    The user embedding has norm sqrt(R) and the direction of the item embedding.
     """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
     return float(_list_norms(np.array([bound]), users, length * users, 1, with_users=False)[0])
@@ -108,9 +109,9 @@ def compute_shift_by_rating(bound: float, *, ratings: int, n_fit_steps: int) -> 
 def find_embedding_clip_error(bound: float) -> float:
     """Returns the largest error of the projection onto the set of equation 6, at random points.
 
-    The set has the embeddings with entries >= 0 and norm^2 <= R, where R is ``bound``. The error at
-    a point is its distance to the projected point, minus its distance to the nearest point of a
-    grid in the set. The error is at most 0 if the projection yields the nearest point of the set.
+    The set has the embeddings with entries >= 0 and norm^2 <= R, where R is ``bound``. The error is
+    the distance to the projected point, minus the distance to the nearest point of a grid in the
+    set. The error of a right projection is at most 0.
     """
     # The projection raises negative entries to 0, and then shortens long embeddings.
     points = np.random.default_rng(0).uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)

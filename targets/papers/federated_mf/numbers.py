@@ -62,8 +62,8 @@ _TABLES = (("V", _NORM, False), ("U and V", math.sqrt(2.0) * _NORM, True))
 def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of sensitivities to one rating: claimed, and the largest gradient norm.
 
-    The first pair is for the gradient with respect to the item embedding alone, the second for the
-    gradients with respect to user and item embedding together.
+    The first pair is for gradients with respect to item embeddings alone. The second pair is for
+    gradients with respect to user and item embeddings.
     """
     for table, said, with_users in _TABLES:
         yield said, find_max_gradient_norm(_R, ratings=1, with_users=with_users), {"table": table}
@@ -72,8 +72,8 @@ def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
 def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of sensitivities to a user of 5 ratings: claimed, and largest gradient norm.
 
-    The first pair is for gradients with respect to item embeddings alone, the second for gradients
-    with respect to user and item embeddings together.
+    The first pair is for gradients with respect to item embeddings alone. The second pair is for
+    gradients with respect to user and item embeddings.
     """
     theta = 5
     for table, one, with_users in _TABLES:
@@ -105,8 +105,8 @@ def compare_theorem_5_epsilons() -> Iterator[ClaimedAndComputed]:
 def compare_item_gradient_norm() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of norms of the item gradient of one rating: claimed, and without projection.
 
-    The claimed norm is 2 R^(3/2), for the largest rating R. The second norm is that of an item
-    embedding ten times as long as the projection allows.
+    The claimed norm is 2 R^(3/2), for the largest rating R. Without projection, the item embedding
+    is ten times as long as the projection allows.
     """
     yield _NORM, compute_item_gradient_norm(_R, length=10.0)
 
@@ -186,6 +186,7 @@ def compare_proposition_2_constants() -> Iterator[ClaimedAndComputed]:
     steps. The two values are for z = 0.7 and z = 2.
     """
 
+    # The constant c at noise multiplier z.
     def constant(z: float) -> float:
         epsilon = get_authors_epsilon(z, _ETA, STEPS, DELTA)
         return (z * epsilon / _ETA) ** 2 / (STEPS * -math.log(DELTA))
@@ -215,6 +216,7 @@ def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
 
+    # Delta at epsilon ``at`` between two of the three distributions, in the worse direction.
     def delta(one: int, other: int, at: float) -> float:
         law = BitFlip(float(rates[one]), float(rates[other]))
         table = np.exp(law.log_prob([[0, 1], [0, 1]], [[1, 1], [0, 0]]))

@@ -101,7 +101,7 @@ class RatingGraphSystem(System):
     def max_entry(self) -> float:
         """Largest absolute value of an entry of a message before the noise.
 
-        If messages are models, the value is that of an entry of the model's change.
+        If messages are models, it bounds an entry of the model's change.
         """
 
     @property
@@ -193,7 +193,7 @@ class RatingGraphSystem(System):
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
     def count_model_weights(self, population: Population) -> int:
-        """Returns the number of trained weights: those of the item table and of the layer A."""
+        """Returns the number of trained weights: all entries of the item table and the layer A."""
         return self.dimension * (population.n_items + self.dimension)
 
     def draw_initial_model(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:

@@ -144,9 +144,12 @@ def _list_batches(
     ``indptr``: row starts of the sparse table of interactions.
     ``factors``: number of factors, which limits the size of a batch.
 
-    A batch has the row indices of its b users (b,), the positions of their interactions in the
-    table's data (b, width), and whether each position is an interaction (b, width). The positions
-    that pad a row are the length of the data.
+    A batch of b users has three arrays:
+
+    - row indices of the users (b,);
+    - positions of their interactions in the table's data (b, width), padded by the length of the
+      data;
+    - whether each position is an interaction (b, width).
     """
     activity = np.diff(indptr)
     order = np.argsort(-activity, kind="stable")
@@ -225,7 +228,7 @@ class ImplicitMf(System):
 
     @abstractmethod
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Returns the server's next item matrix, from that of the round and the uploads.
+        """Returns the server's next item matrix, from the uploads and the item matrix of the round.
 
         ``items``: item matrix of the round, (n_items, factors).
         """

@@ -52,7 +52,8 @@ def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of signs of the change of the loss in one small step of the server: claimed
     (-1), and computed.
 
-    The step is that of line 12 of Algorithm 2, with the gradients of equation 5 without noise.
+    The server takes the step of Algorithm 2, line 12, with the gradients of equation 5 without
+    noise.
     """
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
@@ -60,6 +61,7 @@ def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
     held = _SMALL.ratings.toarray() != 0
     confidence = np.where(held, 1.0 + system.alpha, 1.0)
 
+    # The loss of equation 1 with the item matrix ``at`` and fixed user vectors.
     def loss(at: Floats) -> float:
         fit = (confidence * (held - vectors @ at.T) ** 2).sum()
         return float(fit + system.regularization * ((vectors**2).sum() + (at**2).sum()))
@@ -92,7 +94,7 @@ def _bound_user_epsilon(system: DplcfSp | DplcfAp | FmfLdp, population: Populati
 def compare_symmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF with symmetric flips: claimed, and proved.
 
-    The claim is that of the FMF-LDP paper, section 5.2.
+    The FMF-LDP paper makes the claim in section 5.2.
     """
     return _compare_dplcf_epsilons(DplcfSp())
 
@@ -100,7 +102,7 @@ def compare_symmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
 def compare_asymmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF with asymmetric flips: claimed, and proved.
 
-    The claim is that of the FMF-LDP paper, section 5.2.
+    The FMF-LDP paper makes the claim in section 5.2.
     """
     return _compare_dplcf_epsilons(DplcfAp())
 

@@ -46,7 +46,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 
     ``epsilon``: epsilon of one report.
     ``reports``: number k of reports that each user sends per round.
-    ``colluding``: share of users who reveal their messages to the server; the paper mentions none.
+    ``colluding``: share of users who reveal their messages to the server. The paper mentions none.
 
     The printed text is changed in four places:
 
@@ -136,7 +136,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """Returns the smallest number of interactions at which two users' projected gradients are
         opposite: +1 for one user, -1 for the other.
 
-        Both users have this number of interactions. The item matrix is that of a malicious server
+        Both users have this number of interactions. A malicious server broadcasts the item matrix
         (``make_malicious_items``).
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
@@ -385,7 +385,8 @@ class MfNp(system.CentralSystem):
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:
-        """Computes the best vectors of users given those of items, or of items given users.
+        """Computes the best user vectors for given item vectors, or the best item vectors for given
+        user vectors.
 
         ``vectors``: the given vectors, one per row.
         ``touched``: interactions, with one row per returned vector and one column per given vector.

@@ -26,12 +26,13 @@ of the device's examples. After the first axis, "genre" (n, g, d) and layers are
 
 
 def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
-    """Computes the logits of items on n devices, shape (n, items): scores before the sigmoid.
+    """Computes the logits of items on n devices, shape (n, items): scores before the sigmoid
+    (equation 1).
 
     ``weights``: weights of the devices; "item" has the embeddings of the items to score.
     ``flags``: whether an item has a genre, 1 or 0, shape (n, items, g), for g genres.
 
-    The network is that of equation 1. A device's result does not depend on the other devices.
+    A device's result does not depend on the other devices.
     """
     # The first layer is computed separately for user, item and genres, so that its products for the
     # user and for the genres are computed once per device. The output layer sums products of
@@ -75,7 +76,7 @@ def compute_gradients(
 ) -> Weights:
     """Computes the gradient of every device's loss with respect to the device's own weights.
 
-    The arguments are those of ``compute_loss``. The result has tensors by name, without weights on
+    ``compute_loss`` explains the arguments. The result has tensors by name, without weights on
     which the loss does not depend.
     """
     # Each device has its own weights, so that the sum of all losses gives the gradient of each
@@ -277,6 +278,7 @@ def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weigh
     support = (place < sizes // 2).to(devices.labels.dtype)
     query = (place < sizes).to(devices.labels.dtype) - support
 
+    # Sum over devices of the mean loss of the ``chosen`` examples (0 or 1).
     def total(weights: Weights, chosen: Tensor) -> Tensor:
         mean = chosen / chosen.sum(dim=1, keepdim=True).clamp(min=1.0)
         parts = []

@@ -373,8 +373,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages: changes of the model by the devices (ClientUpdate).
 
-        A message has one array for each array of the model, with the same name. Each device has its
-        own random stream.
+        A message has the arrays of the model, by name. Each device has its own random stream.
         """
         # Devices are trained 32 at a time: memory holds the result, and the examples and models of
         # 32 devices.

@@ -156,9 +156,9 @@ class DpPrivrec(Privrec):
         """Returns the requested messages: clipped changes of the model, and bits b (lines 13 to
         25).
 
-        A message has one array for each array of the model, with the same name, and the array
-        "bit", which states whether the change fits the clipping bound. Raises InputError if the
-        broadcast has no clipping bound.
+        A message has the arrays of the model, by name, and the array "bit", which states whether
+        the change fits the clipping bound. Raises InputError if the broadcast has no clipping
+        bound.
         """
         received = None if request.broadcast is None else request.broadcast.get(CLIP)
         if received is None or np.shape(received) != ():
@@ -203,8 +203,8 @@ class DpPrivrec(Privrec):
         """Returns the mechanism of one round: from the clients' changes of the model to two noisy
         averages.
 
-        The averages are those of the clipped changes, and of the bits that state whether a change
-        fits the clipping bound. Changes have one coordinate here.
+        The averages are the mean clipped change (with one coordinate here), and the share of
+        unclipped changes.
         """
         # One coordinate suffices because the noise is equal in all directions.
         return PrivateAverage(
@@ -278,8 +278,7 @@ class DpPrivrec(Privrec):
         """Returns the noise multiplier of a round's two averages together: noise deviation over
         sensitivity.
 
-        The averages are those of the clients' changes of the model, and of the bits that state
-        whether a change fits the clipping bound.
+        The averages are the mean clipped change of the model, and the share of bits b that are 1.
         """
         return 1.0 / self.make_round_mechanism(population).mu
 

@@ -76,14 +76,14 @@ class DpSgld(NoisyMf):
     The baseline DP-SGLD (Liu, Wang, Smola, RecSys 2015) computes its noise from the claimed epsilon
     by advanced composition. If the noise of Langevin dynamics is larger, a step has this noise.
 
-    The federated-MF paper prints no formula. The one assumed here is Wang, Fienberg and Smola 2015,
-    Algorithm 2: the noise on the gradient sum of a batch has variance
+    The federated-MF paper prints no formula. Assumed is Algorithm 2 of Wang, Fienberg and Smola
+    2015. The noise on the gradient sum of a batch has variance
 
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2,
 
-    for K steps on batches of n' of n rows, sensitivity L, and the delta of the claim. L is the
-    sensitivity to one rating, or to all ratings of a user if the unit is the user. Errors are
-    clipped to [-R, R], and embeddings to norm^2 <= R, for the largest rating R.
+    for K steps on batches of n' of n rows, and the delta of the claim. L is the sensitivity to one
+    rating, or to all ratings of a user if the unit is the user. Errors are clipped to [-R, R], and
+    embeddings to norm^2 <= R, for the largest rating R.
 
     ``parties``: number of parties, always 1: the party holds all data.
     ``split``: rule that divides items among parties; not used with a single party.
@@ -127,7 +127,7 @@ class DpSgld(NoisyMf):
         return UserItemNoise(noise_multiplier=z, sigma=sigma, clipping=clipping)
 
     def make_descent(self, n_users: int, with_users: bool = True) -> descent.GradientDescent:
-        """Returns the gradient steps of a party, whose noise is at least that of Langevin dynamics.
+        """Returns the gradient steps of a party, with at least the noise of Langevin dynamics.
 
         ``n_users``: number of the party's users.
         ``with_users``: whether the steps move user embeddings too, not item embeddings alone.
@@ -323,18 +323,17 @@ class GdDr(system.ReportingSystem, LocalMf):
     """Local matrix factorization by one-bit reports of a gradient in fewer dimensions.
 
     Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018) is the paper's local baseline. The server draws
-    a random matrix Phi (``rows``, n_items), with entries N(0, 1/rows). A round, one of T, has three
+    a random matrix Phi (``rows``, n_items), with entries N(0, 1/rows). Each of T rounds has three
     steps:
 
     1. A device multiplies its item gradient by Phi. The gradient has the row 2 (u.v - x) u for a
        rating x of an item v, with the user embedding u.
-    2. The device clips the product to [-1, 1], draws one entry uniformly, and reports it as one
-       randomized sign with epsilon/T. Then it takes a step on u.
+    2. The device clips the product to [-1, 1], and reports one random entry as a randomized sign
+       with epsilon/T. Then it takes a step on u.
     3. The server descends along Phi^T times the mean report.
 
     The paper states no settings except T = 10 (section 6.3). The split of epsilon, the number of
-    rows and the use of Phi^T are assumed. Embeddings are constrained by equation 6 (entries >= 0,
-    norm^2 at most the largest rating).
+    rows and the use of Phi^T are assumed. Embeddings are constrained by equation 6.
 
     ``epsilon``: claimed epsilon of a user over the training.
     ``rows``: number of rows of the random matrix Phi.

@@ -34,8 +34,8 @@ class FmfHfl(system.NoiselessSystem, PartyMf):
     """Federated matrix factorization between parties that hold some users each, without protection.
 
     FMF in the horizontal setting (Figure 3a, equation 5): each party k sends its item embeddings
-    V^(k), without clipping and noise. At a party with n_k of the n users, the learning rate of user
-    embeddings is n_k/n times that of item embeddings.
+    V^(k), without clipping and noise. At a party with n_k of the n users, user embeddings have
+    n_k/n times the learning rate of item embeddings.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training.
@@ -103,8 +103,8 @@ class HflSgdmf(NoisyMf):
     ``fitting``: number of steps that fit user embeddings (stage 1); assumed, as the paper does not
         print it.
     ``train_both``: whether stage 1 is left out: user embeddings then start at random, and take a
-        step without noise in every noisy step (equation 5). Figure 8 calls this variant vanilla;
-        its claim is that of HFL-SGDMF.
+        step without noise in every noisy step (equation 5). Figure 8 calls this variant vanilla; it
+        has the claim of HFL-SGDMF.
     """
 
     learning_rate: float = 0.1
@@ -217,7 +217,7 @@ class HflSynsgd(NoisyMf):
     1. A party sends the noisy sum of its item gradients. It takes a step on its user embeddings
        without noise.
     2. The server divides each sum by the party's mean number of ratings per user. It takes a step
-       along the mean of the results, weighted by the parties' shares n_k/n of users.
+       along the mean of the results, weighted by the parties' shares of users.
 
     Embeddings are clipped (equation 6), and fine-tuned at the end, as in HFL-SGDMF.
 
@@ -244,7 +244,7 @@ class HflSynsgd(NoisyMf):
 
     @property
     def exchange(self) -> _ItemSummation:
-        """Protocol in which parties send noisy gradients instead of item embeddings."""
+        """Protocol in which parties send noisy gradients, not item embeddings."""
         return _ItemSummation(self.make_noise(1).trains_users, self.tuning, self.tuning_rate)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:

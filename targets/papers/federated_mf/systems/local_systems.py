@@ -192,7 +192,7 @@ class LflSgdmf(PretrainedMf):
 
         The mechanism outputs, per round, the sum of the first messages (noisy gradients), and each
         second message (replacement of the noise). With dropouts, it also outputs the numbers of
-        survivors, and the protected user's device may drop out.
+        survivors, and the protected user's device may drop out. The worst case is assumed:
 
         - Item embeddings V are the worst ones in every round, as in the paper's Theorem 1.
         - A rating or interaction is added to a user who has another rating.
@@ -434,8 +434,8 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
 
     FMF in the local setting (Figure 3a, equation 5 with a party for each of the n users): every
     device i sends its item embeddings V^(i), and the server averages them. In T' steps on its own
-    loss, a device moves its user embedding and the embeddings of the items that its user rated. The
-    learning rate of the user embedding is 1/n of that of items.
+    loss, a device moves its user embedding and the embeddings of the items that its user rated. A
+    user embedding has 1/n of the learning rate of item embeddings.
 
     The paper runs this setting only with noise. Two details are assumed:
 
@@ -528,7 +528,7 @@ class LocalOnly(NoisyMf):
     4.3. The gradient of every rating, or of every user, is scaled to a norm of at most C. The sum
     gets noise of deviation z C. Embeddings are not projected.
 
-    The paper states no separate claim for this baseline. The claims are those of VFL-SGDMF:
+    The paper states no separate claim for this baseline. It gets the claims of VFL-SGDMF:
     Proposition 2 with kappa = 0 (no steps that move items alone), and Theorems 3 and 4.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.

@@ -125,7 +125,9 @@ class VflSgdmf(NoisyMf):
         return self.steps, self.tuning
 
     def compute_replacement_epsilon(self, population: Population) -> float:
-        """Returns the claimed epsilon of replacing a user: twice that of adding or removing one."""
+        """Returns the claimed epsilon of replacing a user: twice the epsilon of adding or removing
+        one.
+        """
         return 2.0 * self.compute_user_epsilon(population)
 
     @property
@@ -147,8 +149,7 @@ class VflSgdmf(NoisyMf):
         return UserItemNoise(noise_multiplier=z, sigma=z * one, clipping=clipping)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns a mechanism that is a lower bound: its privacy curve is at most that of a party's
-        uploads.
+        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
 
         The bound is for adding or removing one rating of a user with other ratings. The training
         must send the result of every step (T' = 1).
@@ -172,11 +173,11 @@ class VflSgdmf(NoisyMf):
         """Returns a mechanism at least as private as the training, for adding or removing one of a
         user's ratings at one party.
 
-        The epsilon of the mechanism is therefore a lower bound on the epsilon of the training. Its
-        noise multiplier is about sqrt(8) times the one in ``get_event``.
+        Its epsilon is therefore a lower bound on the epsilon of the training. Its noise multiplier
+        is about sqrt(8) times the one in ``get_event``.
 
-        None if item embeddings may move so far during the training that the bound fails (at large
-        learning rates), or if the party has fewer than two items.
+        None if the party has fewer than two items, or if item embeddings may move so far that the
+        bound fails (at large learning rates).
         """
         # The noise multiplier is larger than in ``get_event`` for two reasons: only user embeddings
         # are visible at every step, and item embeddings begin at random.

@@ -187,9 +187,10 @@ class FedGnn(RatingGraphSystem):
         """Returns a malicious server's broadcast, for which one rating decides the signs of all
         gradients.
 
-        The arrays are "item" (n_items, d), in which every entry is a large number t, and the layer
-        "gnn.A" (d, d), which maps each row of "item" to (+t, -t, +t, ...). The embedding dimension
-        d must be even.
+        The embedding dimension d must be even. The arrays are
+
+        - "item" (n_items, d), in which every entry is a large number t;
+        - the layer "gnn.A" (d, d), which maps each row of "item" to (+t, -t, +t, ...).
         """
         # Every predicted rating then equals the setting ``level``. For a user with one rating,
         # every gradient entry is the scaled error of the prediction times 2 t or 2 t^2, up to sign,

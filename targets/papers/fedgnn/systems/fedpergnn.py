@@ -84,7 +84,7 @@ class FedPerGnn(RatingGraphSystem):
 
     @property
     def max_entry(self) -> float:
-        """Largest absolute value of an entry of a batch's step: the learning rate times ``clip``."""
+        """Largest absolute value of an entry of a batch's step: learning rate times ``clip``."""
         # This is the norm of the longest step, which may lie in one entry. The value is not divided
         # by the number of users, because the batch's gradient is clipped as a whole, and one user's
         # data may reverse it.

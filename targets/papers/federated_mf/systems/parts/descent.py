@@ -87,8 +87,8 @@ class ItemSplit:
         ``n_users``: number of the party's users.
         ``ratings``: number of the party's ratings, or an array of such numbers.
 
-        In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of all
-        pairs of a user and an item that have a rating.
+        In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of
+        rated pairs of a user and an item.
         """
         # A mean below one rating counts as 1, because steps would otherwise be too long.
         return 1.0 / np.maximum(1.0, ratings / n_users)
@@ -231,12 +231,14 @@ class Clipping:
         ``with_users``: whether the sum has gradients with respect to user embeddings u, besides
             those with respect to item embeddings v.
 
-        If gradients are scaled, the largest change is the smaller of ``user_clip_norm`` and n times
-        ``rating_clip_norm``. Otherwise embeddings have norm^2 <= R and errors are in [-R, R], for
-        the largest rating R. The largest change is then
+        The result is
 
-        - for u and v: 2 R^(3/2) sqrt(n^2 + n); the paper has 2 sqrt(2) R^(3/2) n;
-        - for v alone: 2 R^(3/2) sqrt(n); the paper has 2 R^(3/2) n.
+        - for scaled gradients: the smaller of ``user_clip_norm`` and n times ``rating_clip_norm``;
+        - otherwise for u and v: 2 R^(3/2) sqrt(n^2 + n); the paper has 2 sqrt(2) R^(3/2) n;
+        - otherwise for v alone: 2 R^(3/2) sqrt(n); the paper has 2 R^(3/2) n.
+
+        R is the largest rating. The formulas hold for embeddings of norm^2 <= R and errors in [-R,
+        R].
         """
         # One rating has gradients of norm at most 2 R^(3/2) with respect to u and to v. One user's
         # gradients with respect to u may add up; those with respect to v are in different rows.
@@ -248,10 +250,7 @@ class Clipping:
 
     @property
     def max_distance_ratio(self) -> float:
-        """Largest distance between two users' gradient sums, divided by the sensitivity to one
-        user.
-
-        The sensitivity is ``get_sensitivity``.
+        """Largest distance between two users' gradient sums, divided by ``get_sensitivity``.
 
         - 1.618, the golden ratio, for embeddings as in equation 6 (entries >= 0, norm^2 at most the
           largest rating). This ratio is attained.
@@ -489,7 +488,7 @@ class GradientDescent:
     ) -> StepRatings:
         """Samples the ratings of ``count`` steps per party, for parties of one user each.
 
-        In the result, all steps of one party come before those of the next party.
+        The result has all steps of the first party, then all steps of the next party, and so on.
         """
         n, randomness = ratings.shape[0], streams.derive(0)
         if self.sampling_unit == "rating":

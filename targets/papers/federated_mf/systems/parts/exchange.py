@@ -92,13 +92,13 @@ class AveragedExchange(party_mf.Exchange):
     def collect_uploads(
         self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
     ) -> Component:
-        """Runs the local steps of every party; returns the uploads, one shared table per party.
+        """Runs the local steps of every party (equations 4, 5); returns the uploads, one shared
+        table per party.
 
         ``shared``: shared embeddings of this round.
         ``number``: index of the round.
 
-        The steps are those of the paper's equations 4 and 5. The parties' own tables are updated in
-        place, unless ``has_party_table_steps`` is false.
+        The parties' own tables are updated in place, unless ``has_party_table_steps`` is false.
         """
         # Steps on own tables are multiplied by the party's share of all users or items.
         out = np.empty((len(parties), *shared.shape), np.float32)
@@ -270,8 +270,7 @@ class EmbeddingRelease(party_mf.Exchange):
 
     A party takes T T' local steps (T rounds of T' steps). Then it sends one message: the arrays
     "users" (n, p) and "items" (m, p), for n users, m items and p factors. A party sends only the
-    rows of its own items. The protocol is that of parties that train alone, and of the central
-    baselines (section 4.3).
+    rows of its own items. Central baselines use the protocol, too (section 4.3).
     """
 
     is_single_round = True
@@ -567,8 +566,8 @@ class DropoutMechanism(Checked):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one Gaussian mechanism per round.
 
-        The noise of the mechanism is the part of all devices' noise that the adversary does not
-        know, for the tolerated dropouts that leave the least of it (``min_variance``).
+        Its noise is the part of all devices' noise that the adversary does not know. The event is
+        for the tolerated dropouts that leave the least unknown noise (``min_variance``).
         """
         left = self._min_variance()
         if left == 0.0:

@@ -119,6 +119,7 @@ class LocalMf(System):
         users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_broadcast_arrays(m, rng)
 
+        # Messages of all devices for a broadcast; also updates the user embeddings.
         def send(model: Broadcast) -> dict[str, Component]:
             nonlocal users
             messages, users = self.run_devices(ratings, users, model, Streams.spawn(rng, n))

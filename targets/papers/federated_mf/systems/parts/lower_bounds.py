@@ -176,7 +176,7 @@ def _count_falling_steps(total: int) -> int:
 def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a mechanism at least as private as the training, for adding or removing a rating.
 
-    The epsilon of the mechanism is therefore a lower bound on that of the training.
+    Its epsilon is therefore a lower bound on the epsilon of the training.
 
     ``system``: the system, whose item embeddings are the messages.
     ``n_users``, ``n_items``: numbers of all users and items.
@@ -216,7 +216,7 @@ def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mech
 def make_user_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a mechanism at least as private as the training, for adding or removing a user.
 
-    The epsilon of the mechanism is therefore a lower bound on that of the training.
+    Its epsilon is therefore a lower bound on the epsilon of the training.
 
     ``system``: the system, whose item embeddings are the messages.
     ``n_users``, ``n_items``: numbers of all users and items.

@@ -157,7 +157,7 @@ class NoisyMf(party_mf.PartyMf):
     def compute_party_epsilon(self, population: Population) -> float:
         """Returns the epsilon of all noisy steps of a party by the authors' accountant.
 
-        The accountant is that of TensorFlow Privacy (``get_authors_epsilon``).
+        The accountant is TensorFlow Privacy (``get_authors_epsilon``).
         """
         return get_authors_epsilon(*self.get_dp_sgd_parameters(population, sum(self.step_counts)))
 
@@ -216,9 +216,9 @@ class UserItemNoise(GradientNoise):
         ``mf``: the system whose steps get the noise.
         ``scope``: the protected data (unit), and their change (adjacency).
 
-        The event has the true sensitivity, not the claimed one. It is always that of the whole
-        training, also if the horizon is one round. One rating is at one party; the ratings of a
-        user are at all parties.
+        The event has the true sensitivity, not the claimed one. It covers the whole training, also
+        if the horizon is one round. One rating is at one party; the ratings of a user are at all
+        parties.
         """
         # A user has at most ``trim`` ratings at each party if the system's ``unit`` is the user,
         # otherwise at most one rating of every item. A message depends on item embeddings that a
@@ -423,10 +423,9 @@ def bound_gradient_change(
 
     - for adding or removing a user: 2 R^(3/2) sqrt(c), which is attained;
     - for replacing a user: 1.618 times 2 R^(3/2) sqrt(c) (``Clipping.max_distance_ratio``);
-    - for adding or removing a rating, with fitted users and without trimming: 2 R^(3/2) sqrt(2c -
-      1);
-    - for adding, removing or changing a rating, without fitted users: 2 R^(3/2);
-    - for replacing an interaction, without fitted users: 4 R^(3/2);
+    - for adding or removing a rating (fitted users, no trimming): 2 R^(3/2) sqrt(2c - 1);
+    - for adding, removing or changing a rating (users not fitted): 2 R^(3/2);
+    - for replacing an interaction (users not fitted): 4 R^(3/2);
     - for all other changes: as for replacing a user.
     """
     # For adding or removing a user, the rows of c items change by at most 2 R^(3/2) each.

@@ -1,4 +1,4 @@
-"""Random noise of secure-aggregation rounds, drawn from each client's stream instead of stored."""
+"""Random noise of secure-aggregation rounds, drawn from each client's stream and never stored."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class NoiseAdder:
     def skip_entries(self, count: int | Ints) -> NoiseAdder:
         """Returns a randomizer for messages without their first ``count`` entries.
 
-        The remaining entries get the same noise as in the whole messages. ``count`` is one number,
-        or one per client.
+        The noise of the remaining entries does not change. ``count`` is one number, or one per
+        client.
         """
         return replace(self, item_table_offset=self.item_table_offset + count)
 
@@ -104,8 +104,8 @@ class NoiseReplacer:
     def skip_entries(self, count: int | Ints) -> NoiseReplacer:
         """Returns a randomizer for messages without their first ``count`` entries.
 
-        The remaining entries get the same noise as in the whole messages. ``count`` is one number,
-        or one per client.
+        The noise of the remaining entries does not change. ``count`` is one number, or one per
+        client.
         """
         return replace(self, item_table_offset=self.item_table_offset + count)
 
