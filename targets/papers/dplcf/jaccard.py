@@ -29,8 +29,8 @@ def make_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
 
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
-    The counts are the numbers of users whose bits for two items are 00, 01, 10 and 11. Equation 6
-    of the DPLCF paper prints A with two misprints: entries (2,1) and (3,1) are (1-q) q.
+    The counts are the numbers of users whose bits for two items are 00, 01, 10 and 11. The matrix
+    is equation 6 of the DPLCF paper, with the entries (2,1) and (3,1) corrected to (1-q) q.
     """
     flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
     return np.asarray(np.kron(flip, flip))

@@ -41,8 +41,8 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     A client draws k coordinates of its item gradient (equation 5), and projects these entries to
     [-1, 1]. It sends each as one randomized sign of magnitude B (Algorithm 1, equation 8). The
     claimed epsilon of one report (Theorem 3) is exact. Over T rounds, the epsilon of a user against
-    the server is k T times that of a report. The paper states "k epsilon for a user", which is the
-    epsilon of one round.
+    the server is k T times the epsilon of a report. The paper states "k epsilon for a user", which
+    is the epsilon of one round.
 
     ``epsilon``: epsilon of one report.
     ``reports``: number k of reports that each user sends per round.
@@ -237,9 +237,11 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Returns the next item matrix, after ``server_steps`` steps along the mean report.
 
-        The paper is changed twice: the mean is the sum of the reports over k N, for k reports of
-        each of N users (equation 9 divides by N). The mean is added (line 12 of Algorithm 2
-        subtracts it).
+        There are two differences from the paper:
+
+        - The sum of the reports is divided by k N, for k reports of each of N users; equation 9
+          divides by N.
+        - The mean is added; line 12 of Algorithm 2 subtracts it.
         """
         # Equation 5 gives the direction in which the loss falls.
         mean = uploads.components["reports"].sum_all() / len(uploads.users)
@@ -329,7 +331,7 @@ class MfNp(system.CentralSystem):
 
     MF-NP (section 4.4.4) minimizes the loss of equation 1 at a server that holds all interactions.
     Devices upload nothing. The item vectors are published, and score items as in ``Fcf``. The paper
-    does not state the training; assumed is that of Hu, Koren and Volinsky 2008.
+    does not state the training; the training by Hu, Koren and Volinsky 2008 is assumed.
 
     ``factors``: number F of entries of a user's and of an item's vector.
     ``alpha``: additional confidence of an interaction, which has weight 1 + alpha in the loss.

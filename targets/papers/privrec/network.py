@@ -173,7 +173,7 @@ class DeviceExamples:
     def draw_epoch_orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
         """Draws the random order of each device's examples in ``epoch``, shape (n, width).
 
-        ``width``: number of columns with padding, at least that of ``item_ids``.
+        ``width``: number of columns with padding, at least the number of columns of ``item_ids``.
 
         Entries of the result are column indices of ``item_ids``; padding is last. An order depends
         only on the device's own stream and number of examples.

@@ -231,8 +231,8 @@ def compare_epsilons_by_sampling() -> Iterator[ClaimedAndComputed]:
     """Yields one pair of epsilons per data set: with Poisson sampling, and with a fixed number of
     clients per round.
 
-    The paper assumes Poisson sampling, but draws a fixed number of clients. The true epsilon lies
-    between the two numbers: the second is a proved upper bound.
+    The paper assumes Poisson sampling, but draws a fixed number of clients. For a fixed number, the
+    first epsilon is a lower bound on the true one, and the second an upper bound.
     """
     # With a fixed number of clients, two neighbouring data sets attain the first epsilon.
     for n, m in _DATA_SIZES:

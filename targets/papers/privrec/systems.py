@@ -320,9 +320,9 @@ class PrivrecCen(system.CentralSystem, Privrec):
 class FcfMeta(Fcf):
     """FCF (federated collaborative filtering), a baseline of PrivRec, measured on new devices.
 
-    The system is ``fcf``, but utility is measured as for the paper's meta-learned systems (section
-    4.1). A new device, which took no part in the training, fits its user vector to half of its data
-    (equation 4 of the FMF-LDP paper). The settings are those of the FMF-LDP paper.
+    The system is ``fcf`` with the settings of the FMF-LDP paper. Utility is measured as for the
+    meta-learned systems (section 4.1): a new device, which took no part in the training, fits its
+    user vector to half of its data (equation 4 of the FMF-LDP paper).
     """
 
     # The PrivRec paper prints no settings for FCF. In Table 1 FCF is below all other systems.
@@ -357,7 +357,7 @@ class NnSelf(_FeatureSystem):
     (equation 5).
 
     A new device takes its steps on all of its data (section 4.1). The network and its features are
-    those of PrivRec.
+    as in PrivRec.
 
     ``server_rate``: alpha2, learning rate of the server for the sum over devices.
     ``local_epochs``: number of steps of full gradients on the support set. Equation 4 has one step
