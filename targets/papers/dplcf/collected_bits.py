@@ -53,9 +53,9 @@ FlipEpsilon = Annotated[
 class BitUploadSystem(system.System):
     """Base class of systems whose clients upload their interaction bits once, flipped or not.
 
-    A client has one bit per item: 1 if the user interacted with the item. The class defines the
-    uploads, their accounting events and their worst-case inputs. A subclass defines the random flip
-    of a bit (``randomizer``), and how the server learns from the bits.
+    A client has one bit per item: 1 if the user interacted with the item. A subclass defines the
+    random flip of a bit (``randomizer``), and how the server learns from the bits
+    (``learn_model``).
     """
 
     evaluation = UtilityTest(cutoffs=(2, 4, 6, 8, 10))
@@ -84,7 +84,7 @@ class BitUploadSystem(system.System):
         - a bit, an interaction or the existence of a rating: the flip of one bit;
         - a user or a report: the flips of the bits of all items;
         - the participation of a user, which an upload reveals: the identity;
-        - any of these in a system that sends bits without flips: the identity.
+        - any of these without flips: the identity.
 
         None for data that are not sent (the value of an existing rating, an attribute) and for
         adversaries other than the server.
@@ -99,9 +99,8 @@ class BitUploadSystem(system.System):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event for the data that ``scope`` protects, against the server.
 
-        Adversaries other than the server see only functions of the uploads, so the event also holds
-        for them. If ``scope`` protects the participation of a user, the event is that of sending
-        the data in the clear (``Identity``), because an upload shows that its user participates.
+        The event also holds for other adversaries, who see only functions of the uploads. An upload
+        reveals that its user participates: the event of a user's participation is ``Identity``.
         """
         if scope.protects_user_presence:
             return Identity().event()
@@ -150,10 +149,10 @@ class BitUploadSystem(system.System):
         (equation 3).
 
         The result has one component (named array), "bits": booleans, one row of n_items bits per
-        message. Bits are true bits in a system without a flip. Only the histories and one seed per
-        message are stored; the flips are drawn again from the seed at every access. No broadcast is
-        used.
+        message. Bits are true bits in a system without a flip. No broadcast is used.
         """
+        # Only the histories and one seed per message are stored; the flips are drawn again from the
+        # seed at every access.
         ratings = request.profiles.ratings
         if request.messages_per_client != 1:
             ratings = sparse.csr_array(ratings[request.sender_rows])
@@ -201,8 +200,8 @@ class ItemKnn(BitUploadSystem):
 
     The neighbourhood of an item consists of the items that are most similar to it.
 
-    ``neighbours``: number of items in a neighbourhood, which the server sends for every item; the
-        paper takes 20 on MovieLens and 10 on AppUsage.
+    ``neighbours``: number of items in a neighbourhood; the paper takes 20 on MovieLens and 10 on
+        AppUsage.
     """
 
     neighbours: Count = 20
@@ -222,10 +221,9 @@ class ItemKnn(BitUploadSystem):
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns keyword arguments of ``TrainingCost.estimate``: memory and time for the counts of
         item pairs.
-
-        The server counts, for each pair of items, the users who uploaded a 1 for both. One fast
-        matrix product computes all counts: 3000 pairs are charged as one operation.
         """
+        # The server counts, for each pair of items, the users who uploaded a 1 for both. One fast
+        # matrix product computes all counts: 3000 pairs are charged as one operation.
         pairs = interactions.n_items**2
         return {"held": pairs, "made": pairs / 3000}
 
@@ -301,8 +299,7 @@ _BITS = 1 << 22  # bits per block
 class CentralMf(BitUploadSystem):
     """Base class of the central factor models: settings, and sampling of training examples.
 
-    The server trains one vector per user and per item on the uploaded bits. A subclass defines the
-    compiled training loop (``get_train_kernel``) and, if needed, further trained parameters.
+    The server trains one vector per user and per item on the uploaded bits.
 
     ``flip``: flip of the bits before they are sent: "symmetric", "asymmetric" or "none".
     ``epsilon``: epsilon of the flip of one bit.
@@ -313,6 +310,9 @@ class CentralMf(BitUploadSystem):
     ``batch``: number of training examples per step of Adam.
     ``negatives``: number of items without an uploaded 1 that are drawn per positive.
     """
+
+    # A subclass defines the compiled training loop (``get_train_kernel``) and, if needed, further
+    # trained parameters.
 
     flip: FlipKind = "symmetric"
     epsilon: FlipEpsilon = 1.0
@@ -366,9 +366,10 @@ class CentralMf(BitUploadSystem):
     def learn_model(self, uploads: Uploads, rng: Generator) -> TrainingResult:
         """Trains on the uploaded 1s by Adam, and publishes the model with all users' vectors.
 
-        The paper's server sends each user only a list of recommendations, which reveals no more
-        than the published model. ``rng`` draws the initial model and the negatives.
+        ``rng`` draws the initial model and the negatives.
         """
+        # The paper's server sends each user only a list of recommendations, which reveals no more
+        # than the published model.
         from fedrec_auditor.targets.papers.dplcf.kernels import AdamState
 
         bits = uploads.components["bits"]
@@ -402,13 +403,15 @@ def iter_training_examples(
 ) -> Iterator[UsersPositivesNegatives]:
     """Yields training examples in chunks: the uploaded 1s, once per epoch, with random negatives.
 
-    The positives are in a new random order in each epoch. Each positive gets ``negatives`` items
-    that are drawn from the 0s of its user. ``bits`` has one row of bits per user.
+    ``bits``: uploads, one row of bits per user.
+    ``epochs``: number of passes over the 1s, each in a new random order.
+    ``negatives``: number of negatives per positive, drawn from the 0s of its user.
 
     A chunk is a tuple of users (n,), positive items (n,) and negative items (n, ``negatives``),
-    with n at most 2^18. Users whose bits are all 1 or all 0 are left out, because they give no pair
-    of a positive and a negative. Memory is 8 bytes per 1, 4 bytes per 0, and one chunk.
+    with n at most 2^18. Users whose bits are all 1 or all 0 are left out.
     """
+    # Left-out users give no pair of a positive and a negative. Memory is 8 bytes per 1, 4 bytes per
+    # 0, and one chunk.
     ones, zeros, totals, width = [], [], [], bits.shape[0]
     for part in iter_blocks(len(bits), width, _BITS):
         block = bits.to_dense(np.arange(part.start, part.stop))

@@ -30,7 +30,7 @@ def make_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
     The counts are the numbers of users whose bits for two items are 00, 01, 10 and 11. The matrix
-    is that of equation 6 of the DPLCF paper, with the entries (2,1) and (3,1) corrected to (1-q) q.
+    is equation 6 of the DPLCF paper, with the entries (2,1) and (3,1) corrected to (1-q) q.
     """
     flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
     return np.asarray(np.kron(flip, flip))
@@ -53,9 +53,10 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
 
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
-    The printed entries (2,1) and (3,1) are (1-q) p instead of (1-q) q, so that the first column
-    does not sum to 1. ``make_flip_matrix`` returns the right matrix.
+    Entries (2,1) and (3,1) are printed as (1-q) p; right is (1-q) q. ``make_flip_matrix`` returns
+    the right matrix.
     """
+    # The first column of the printed matrix does not sum to 1.
     a, b = 1 - p, 1 - q
     return np.array(
         (
@@ -91,9 +92,9 @@ def count_item_pairs(bits: Component) -> NDArray[np.float32]:
     """Counts the users who uploaded a 1 for both items of a pair, shape (n_items, n_items).
 
     ``bits`` has one row of bits per user. The diagonal has, for each item, the number of users who
-    uploaded a 1 for the item. The counts are exact up to 2^24 users. Users are read in blocks:
-    memory is 4 n_items^2 bytes and one block.
+    uploaded a 1 for the item. The counts are exact up to 2^24 users.
     """
+    # Users are read in blocks: memory is 4 n_items^2 bytes and one block.
     (width,) = bits.shape
     counts = np.zeros((width, width), dtype=np.float32)
     for block in iter_blocks(len(bits), width, _BLOCK):
@@ -112,17 +113,15 @@ def estimate_jaccard(
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
     ``rows``: items whose similarities are estimated, as a slice of item indices.
 
-    The result has shape (len(rows), n_items); the similarity of an item to itself is set to 0. For
-    p = 1 and q = 0 (no flips) it is the similarity of the uploaded bits.
-
-    Equation 7 is computed for all pairs together: let t = (bit - q)/(p - q) for each user and item.
-    The estimated number n_11 of users of both items i and j is the sum over users of t_i t_j. The
-    estimated number of users of i or j, n - n_00, is sum t_i + sum t_j - n_11.
-
-    The flips can move the estimates outside the possible numbers of users, which the paper does not
-    mention. Here the number of users of an item is clipped to [1, n], and the number of users of
-    both items to [0, the smaller of the two items' numbers].
+    The result, by equation 7, has shape (len(rows), n_items). The similarity of an item to itself
+    is set to 0. Estimated numbers of users are clipped, which the paper does not mention: to [1, n]
+    for one item, and to [0, the smaller of the two numbers] for both items.
     """
+    # Equation 7 for all pairs together: let t = (bit - q)/(p - q) for each user and item. The
+    # estimated number n_11 of users of both items i and j is the sum over users of t_i t_j. The
+    # estimated number of users of i or j, n - n_00, is sum t_i + sum t_j - n_11. The flips can move
+    # the estimates outside the possible numbers of users. For p = 1 and q = 0 (no flips) the result
+    # is the similarity of the uploaded bits.
     every = counts.diagonal().astype(np.float64)
     count = np.clip((every - n_users * q) / (p - q), 1, n_users)
     mine = np.arange(len(counts))[rows]
@@ -144,9 +143,9 @@ def find_jaccard_by_inverse(
     ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
     ``rows``: the items whose similarities are estimated, as a slice of item indices.
 
-    The result has shape (len(rows), n_items); the similarity of an item to itself is set to 0.
-    Equations 7, 9 and 10 are applied pair by pair. The estimated number of users of at least one of
-    the two items is clipped to [1, n], and the number of users of both items to [0, this number].
+    The result, by equations 7, 9 and 10, has shape (len(rows), n_items). The similarity of an item
+    to itself is set to 0. Estimated numbers of users are clipped: to [1, n] for at least one of two
+    items, and to [0, this number] for both items.
     """
     every = counts.diagonal().astype(np.float64)
     mine = np.arange(len(counts))[rows]
@@ -200,9 +199,9 @@ def find_neighbourhoods(
     ``inverse``: matrix (4, 4) by which true counts of bit pairs are estimated
         (``find_jaccard_by_inverse``), right or misprinted; None for the right inverse for p and q.
 
-    Ties are broken by item index. Items are processed in blocks, so that memory beyond ``counts``
-    does not grow with n_items^2.
+    Ties are broken by item index.
     """
+    # Items are processed in blocks, so that memory beyond ``counts`` does not grow with n_items^2.
     size = min(size, len(counts) - 1)
     items = np.empty((len(counts), size), dtype=np.int64)
     values = np.empty((len(counts), size))

@@ -24,6 +24,7 @@ from fedrec_auditor.targets.compiled import jit_compile
 # ``_compiled`` is for functions that Python calls, ``_part`` for those that compiled code calls.
 _compiled: Any = jit_compile()
 _part: Any = jit_compile(cache=False)
+# Type of an array of double-precision numbers.
 Float64Array = NDArray[np.float64]
 
 
@@ -111,7 +112,7 @@ def train_gmf(users, items, weights, visits, batch, rate, decay, step):  # type:
 
     ``weights``: output weights h (1, F) with their Adam state; updated in place.
 
-    The other arguments are those of ``train_bpr``.
+    ``train_bpr`` explains the other arguments.
     """
     who, positives, negatives = visits
     x, y, h = users.values, items.values, weights.values

@@ -84,13 +84,11 @@ def compare_equation_11_entries() -> Iterator[ClaimedAndComputed]:
 def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs: a probability that is 0 by the claim of DPLCF-AP, and its true value.
 
-    DPLCF-AP flips bits asymmetrically.
-
-    - First pair: the smallest delta at which the claimed epsilon holds for one bit. This is the
-      larger of the two hockey-stick divergences between the uploads of a true 0 and of a true 1.
-    - Second pair: the probability that the upload of a true 0 reveals the bit. A true 0 may be
-      uploaded as a 0, and a true 1 never is.
+    - First pair: the smallest delta at which the claimed epsilon holds for one bit.
+    - Second pair: the probability that the upload of a true 0 reveals the bit.
     """
+    # Delta is the larger of the two hockey-stick divergences between the uploads of a true 0 and of
+    # a true 1. An upload of a 0 reveals the bit if a true 1 is never uploaded as a 0.
     laws, epsilon = _tabulate_probs(DplcfAp().randomizer), DplcfAp().epsilon
     excess = [np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum() for i in (0, 1)]
     yield 0.0, float(max(excess))
@@ -131,12 +129,12 @@ def compare_similarity_epsilon() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: 1e-9, a tolerance, and the epsilon of the item similarities minus the epsilon
     of one bit.
 
-    By the paper the similarities that the server computes have the epsilon of one flipped bit, so
-    that the difference is 0 up to rounding. Their epsilon is computed by enumeration: all 16
-    uploads of two users with two items are grouped by the similarities that the server computes
-    from them. The epsilon is the largest log-ratio of a group's probabilities for the two values of
-    the first user's first bit.
+    By the paper, the similarities that the server computes have the epsilon of one flipped bit.
+    Their epsilon is computed by enumeration, for two users and two items.
     """
+    # All 16 uploads are grouped by the similarities that the server computes from them. The epsilon
+    # is the largest log-ratio of a group's probabilities for the two values of the first user's
+    # first bit.
     flip = _get_symmetric_flip()
     p, q = flip.p, flip.q
     sent: dict[bytes, NDArray[np.float64]] = {}

@@ -36,8 +36,8 @@ class LcfUb(ItemKnn):
 class LcfSp(FlippedItemKnn):
     """Item neighbourhoods computed from symmetrically flipped bits, without correction for flips.
 
-    LCF-SP (section 4.1.2) is DPLCF-SP without the estimation step (equations 5 to 10). Uploads,
-    privacy claims and bounds are those of DPLCF-SP.
+    LCF-SP (section 4.1.2) is DPLCF-SP without the estimation step (equations 5 to 10). It has the
+    uploads, privacy claims and bounds of DPLCF-SP.
     """
 
     unprotected_name = "lcf-ub"
@@ -48,9 +48,9 @@ class LcfSp(FlippedItemKnn):
 class LcfAp(FlippedItemKnn):
     """Item neighbourhoods computed from asymmetrically flipped bits, without correction for flips.
 
-    LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). Its uploads
-    are claimed to be epsilon-private, as in DPLCF-AP, but an uploaded 0 proves that the true bit is
-    0.
+    LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). As in
+    DPLCF-AP, its uploads are claimed to be epsilon-private, but an uploaded 0 proves that the true
+    bit is 0.
     """
 
     unprotected_name = "lcf-ub"
@@ -65,9 +65,8 @@ class DplcfSp(FlippedItemKnn):
     probability q = 1 - p. DPLCF-SP (section 3.2.2) claims epsilon for one interaction; the claim is
     right and tight.
 
-    The server estimates counts of true bit pairs by the inverse of matrix A (equation 6), which
-    maps true counts to expected uploaded counts. The estimation begins after the uploads are sent,
-    so the choice of the inverse does not change epsilon.
+    The server estimates counts of true bit pairs by the inverse of matrix A (equation 6). A maps
+    true counts to expected uploaded counts.
 
     ``as_printed``: whether the server inverts A as printed, with two misprints; otherwise the right
         A.
@@ -78,6 +77,9 @@ class DplcfSp(FlippedItemKnn):
     interaction / any pair / server / training 1.0
     user / any pair / server / training 1.0
     """
+
+    # The estimation begins after the uploads are sent, so the choice of the inverse does not change
+    # epsilon.
 
     as_printed: bool = False
 
@@ -104,22 +106,22 @@ class DplcfAp(FlippedItemKnn):
     By default a true 1 is always uploaded as a 1. DPLCF-AP (section 3.2.2) is claimed to be
     epsilon-private, but an uploaded 0 then proves that the true bit is 0.
 
-    Let p and q be the probabilities of uploading a 1 for a true 1 and for a true 0. The ratio p/q =
-    e^eps bounds the likelihood ratio only of an uploaded 1. For an uploaded 0 the ratio (1-q)/(1-p)
-    is infinite at p = 1. One uploaded bit is then (eps, delta)-private with delta = 1 - e^-eps.
-
-    The paper takes p = 1 and states that any p in [1/2, 1] suffices for epsilon, because p/q <=
-    e^eps. In fact only p <= e^eps/(1+e^eps) suffices.
+    Let p and q be the probabilities of uploading a 1 for a true 1 and for a true 0. The paper takes
+    p = 1. It states that any p in [1/2, 1] suffices for epsilon, because p/q <= e^eps. In fact only
+    p <= e^eps/(1+e^eps) suffices. At p = 1 one bit is (eps, delta)-private with delta = 1 - e^-eps.
 
     The server estimates counts of true bit pairs by the inverse of matrix A, which maps true counts
-    to expected uploaded counts. The estimation begins after the uploads are sent, so the choice of
-    the inverse does not change epsilon.
+    to expected uploaded counts.
 
     ``keep``: p, probability that a true 1 is kept: uploaded as a 1. A true 0 is uploaded as a 1
         with probability q = p e^-eps.
     ``as_printed``: whether the server uses equation 11 with its misprints, by which sim(i, j)
         differs from sim(j, i); only for p = 1. Otherwise the misprints are corrected.
     """
+
+    # The ratio p/q = e^eps bounds the likelihood ratio only of an uploaded 1. For an uploaded 0 the
+    # ratio (1-q)/(1-p) is infinite at p = 1. The estimation begins after the uploads are sent, so
+    # the choice of the inverse does not change epsilon.
 
     keep: Share = 1.0
     as_printed: bool = False
@@ -157,13 +159,14 @@ class DplcfAp(FlippedItemKnn):
 class BprMf(CentralMf):
     """Matrix factorization trained centrally by Bayesian personalized ranking.
 
-    BPR-MF (section 4.1.2; Rendle et al. 2009) is trained on the flipped bits that users upload. The
-    score of user u for item i is x_u . y_i, the product of the vectors of user and item.
-
-    With the ``flip`` "symmetric" or "asymmetric", an upload has the privacy claims and bounds of
-    DPLCF-SP or DPLCF-AP. A batch has 1024 triples (user, positive, negative). The regularization
-    applies to the three vectors of each triple.
+    BPR-MF (section 4.1.2; Rendle et al. 2009) is trained on the flipped bits that users upload.
+    User u has the score x_u . y_i for item i, with the vectors x_u of the user and y_i of the item.
+    An upload has the privacy claims and bounds of DPLCF-SP (symmetric flips) or DPLCF-AP
+    (asymmetric flips).
     """
+
+    # A batch has 1024 triples (user, positive, negative). The regularization applies to the three
+    # vectors of each triple.
 
     def get_train_kernel(self) -> tuple[Callable[..., int], int]:
         """Returns the compiled training loop, and its number of triples per positive.
@@ -179,14 +182,14 @@ class BprMf(CentralMf):
 class Gmf(CentralMf):
     """Generalized matrix factorization trained centrally on the log loss.
 
-    GMF (section 4.1.2; He et al. 2017) is trained on the flipped bits that users upload. The score
-    of user u for item i is sum_f h_f x_uf y_if, with the vectors x_u and y_i of user and item, and
-    trained output weights h.
-
-    With the ``flip`` "symmetric" or "asymmetric", an upload has the privacy claims and bounds of
-    DPLCF-SP or DPLCF-AP. A batch has about 1024 examples: each positive comes together with its
-    negatives. The regularization applies to the user and item vector of each example.
+    GMF (section 4.1.2; He et al. 2017) is trained on the flipped bits that users upload. User u has
+    the score sum_f h_f x_uf y_if for item i, with vectors x_u and y_i, and trained output weights
+    h. An upload has the privacy claims and bounds of DPLCF-SP (symmetric flips) or DPLCF-AP
+    (asymmetric flips).
     """
+
+    # A batch has about 1024 examples: each positive comes together with its negatives. The
+    # regularization applies to the user and item vector of each example.
 
     def get_train_kernel(self) -> tuple[Callable[..., int], int]:
         """Returns the compiled training loop, and its number of examples per positive.

@@ -25,19 +25,21 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
     """Returns the largest norm of a user's summed gradients on a grid of embeddings and ratings.
 
     ``bound``: R, upper bound of all ratings: the largest possible rating.
-    ``ratings``: number of the user's ratings.
+    ``ratings``: number of the user's ratings, which are all equal.
     ``with_users``: whether the norm includes gradients with respect to user embeddings, besides
         those with respect to item embeddings.
 
-    The grid has user and item embeddings that equation 6 allows (entries >= 0, norm^2 <= R), and
-    ratings in (0, R]; the extreme values are included. The user gives each item the same rating,
-    and all items have the same embedding. The result is a lower bound of the sensitivity.
+    Embeddings satisfy equation 6 (entries >= 0, norm^2 <= R). The result is a lower bound of the
+    sensitivity.
     """
+    # The grid includes the extreme values. Ratings are in (0, R]. All items have the same
+    # embedding.
     root = math.sqrt(bound)
     values = np.linspace(0.0, bound, _RATINGS + 1)[1:]
     grid = np.meshgrid(_LENGTHS, _LENGTHS, _ANGLES, _ANGLES, values, indexing="ij")
     u_length, v_length, u_angle, v_angle, rating = (axis.ravel() for axis in grid)
 
+    # Embeddings of the given lengths (in units of sqrt(R)) and angles (in units of pi), projected.
     def rows(length: NDArray[np.float64], angle: NDArray[np.float64]) -> Floats:
         turn = np.stack([np.cos(np.pi * angle), np.sin(np.pi * angle)], axis=1)
         return sgd_mf.project_embeddings(root * length[:, None] * turn, bound)
@@ -53,10 +55,10 @@ def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
     ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``is_same_item``: whether both users rate the same item.
 
-    Each user has one rating. The grid has the angles between the item embedding and each user
-    embedding. Each rating is R or 0 (0 stands for an arbitrarily low rating). All embeddings have
+    Each user has one rating, R or 0 (0 stands for an arbitrarily low rating). All embeddings have
     norm sqrt(R).
     """
+    # The grid has the angles between the item embedding and each user embedding.
     angles = np.linspace(0.0, np.pi / 2.0, 181)
     turn = math.sqrt(bound) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     item = math.sqrt(bound) * np.array([[1.0, 0.0]])
@@ -75,10 +77,9 @@ def compute_item_gradient_norm(bound: float, *, length: float) -> float:
     """Returns the norm of one rating's gradient with respect to an item embedding of any length.
 
     ``bound``: R, the largest possible rating, which is also the rating here.
-    ``length``: norm of the item embedding, in units of sqrt(R); in the paper, the projection keeps
-        it at 1 or below.
+    ``length``: norm of the item embedding, in units of sqrt(R); at most 1 in the paper.
 
-    User and item embedding have the same direction. The norm of the user embedding is sqrt(R).
+    The user embedding has norm sqrt(R) and the direction of the item embedding.
     """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
     return float(_list_norms(np.array([bound]), users, length * users, 1, with_users=False)[0])
@@ -88,15 +89,15 @@ def compute_shift_by_rating(bound: float, *, ratings: int, n_fit_steps: int) -> 
     """Returns the norm of the change of a step's sum of item gradients by one more rating of a
     user.
 
-    The user embedding is fitted to the user's ratings. The additional rating thus changes the user
-    embedding, and with it the gradients of the user's other ratings. A malicious server chooses
-    initial item embeddings with which the rating turns the user embedding
-    (``fit_neighbouring_users``), and then broadcasts item embeddings of 0.
-
     ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
+
+    A malicious server chooses initial item embeddings with which the rating turns the user
+    embedding. Then it broadcasts item embeddings of 0.
     """
+    # The user embedding is fitted to all ratings of the user. The additional rating changes it, and
+    # with it the gradients of the user's other ratings.
     users = np.stack(sgd_mf.fit_neighbouring_users(bound, 2, n_fit_steps, ratings))
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
@@ -108,12 +109,11 @@ def compute_shift_by_rating(bound: float, *, ratings: int, n_fit_steps: int) -> 
 def find_embedding_clip_error(bound: float) -> float:
     """Returns the largest error of the projection onto the set of equation 6, at random points.
 
-    The set has the embeddings with entries >= 0 and norm^2 <= R, where R is ``bound``. The
-    projection (``clip_embedding``) raises negative entries to 0, and then shortens long embeddings.
-    The error at a point is its distance to the projected point minus its distance to the nearest
-    point of a grid in the set. The error is at most 0 if the projection yields the nearest point of
-    the set.
+    The set has the embeddings with entries >= 0 and norm^2 <= R, where R is ``bound``. The error is
+    the distance to the projected point, minus the distance to the nearest point of a grid in the
+    set. The error of a right projection is at most 0.
     """
+    # The projection raises negative entries to 0, and then shortens long embeddings.
     points = np.random.default_rng(0).uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)
     length, angle = np.meshgrid(np.linspace(0, 1, 81), np.linspace(0, math.pi / 2, 81))
     grid = math.sqrt(bound) * np.stack([length * np.cos(angle), length * np.sin(angle)], axis=-1)

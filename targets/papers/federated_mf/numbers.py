@@ -62,8 +62,8 @@ _TABLES = (("V", _NORM, False), ("U and V", math.sqrt(2.0) * _NORM, True))
 def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of sensitivities to one rating: claimed, and the largest gradient norm.
 
-    The first pair is for the gradient with respect to the item embedding alone, the second for the
-    gradients with respect to user and item embedding together.
+    The first pair is for gradients with respect to item embeddings alone. The second pair is for
+    gradients with respect to user and item embeddings.
     """
     for table, said, with_users in _TABLES:
         yield said, find_max_gradient_norm(_R, ratings=1, with_users=with_users), {"table": table}
@@ -72,8 +72,8 @@ def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
 def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of sensitivities to a user of 5 ratings: claimed, and largest gradient norm.
 
-    The first pair is for gradients with respect to item embeddings alone, the second for gradients
-    with respect to user and item embeddings together.
+    The first pair is for gradients with respect to item embeddings alone. The second pair is for
+    gradients with respect to user and item embeddings.
     """
     theta = 5
     for table, one, with_users in _TABLES:
@@ -84,9 +84,9 @@ def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
 def compare_theorem_5_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields four pairs of epsilons of LFL-SGDMF: claimed by Theorem 5, and computed.
 
-    In LFL-SGDMF each party has one user, and sends two messages per round. The second message
-    cancels the noise of the first and adds new noise. The computed epsilon is for both messages
-    together. The pairs combine two noise multipliers z with two tolerated shares omega of dropouts.
+    A device sends two messages per round; the second replaces the noise of the first. The computed
+    epsilon is for both messages together. The pairs combine two noise multipliers z with two
+    tolerated shares omega of dropouts.
     """
     for z, omega in itertools.product((1.0, 5.0), (0.3, 0.6)):
         system = LflSgdmf(noise_multiplier=z, omega=omega)
@@ -103,20 +103,20 @@ def compare_theorem_5_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_item_gradient_norm() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of norms of the item gradient of one rating: claimed, and without projection of
-    the item embedding.
+    """Yields a pair of norms of the item gradient of one rating: claimed, and without projection.
 
-    The claimed norm is 2 R^(3/2), for the largest rating R. The item embedding in the second number
+    The claimed norm is 2 R^(3/2), for the largest rating R. Without projection, the item embedding
     is ten times as long as the projection allows.
     """
     yield _NORM, compute_item_gradient_norm(_R, length=10.0)
 
 
 def compare_epsilons_by_row_sampling() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of one rating: with hidden and with visible samples of rows.
+    """Yields a pair of epsilons of one rating: with hidden and with visible samples of rows
+    (users).
 
-    Rows are users. The paper accounts for Poisson sampling, which requires hidden samples. But the
-    user's other ratings reveal in which steps the user's row was sampled.
+    The paper accounts for hidden samples (Poisson sampling). But the user's other ratings reveal in
+    which steps the user's row was sampled.
     """
     told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(Z_1000_STEPS))
     proved = _compute_epsilon(dp.SelfComposedDpEvent(told, STEPS))
@@ -127,10 +127,11 @@ def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of changes of a step's sum of item gradients by one rating: claimed, and
     computed.
 
-    The unit is 2 R^(3/2), with R the largest rating. The step is that of HFL-SGDMF, whose parties
-    hold different users. The rating changes its user's pre-trained embedding, and so the gradients
-    of the user's other ratings: 10 ratings in the first pair, 100 in the second.
+    The system is HFL-SGDMF. The unit is 2 R^(3/2), with R the largest rating. The user has 10 other
+    ratings in the first pair, and 100 in the second.
     """
+    # The rating changes its user's pre-trained embedding, and so the gradients of the user's other
+    # ratings.
     system = HflSgdmf()
     for count in (10, 100):
         shift = compute_shift_by_rating(system.bound, ratings=count, n_fit_steps=system.fitting)
@@ -140,9 +141,8 @@ def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
 def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of changes of a device's message by one more rating: claimed, and computed.
 
-    The unit is 2 R^(3/2), with R the largest rating. The computed number is a lower bound on the
-    largest change. In each round of LFL-SGDMF (one user per party) a device draws one of its
-    ratings and sends the gradient of that rating.
+    The system is LFL-SGDMF, in which a message is the gradient of one rating. The unit is 2
+    R^(3/2), with R the largest rating. The computed number is a lower bound on the largest change.
     """
     system = LflSgdmf()
     yield 1.0, sgd_mf.find_message_distance(system.bound, system.factors, system.fitting) / _NORM
@@ -151,8 +151,8 @@ def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
 def compare_theorem_4_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields four pairs of epsilons of a user over several parties: by Theorem 4, and composed.
 
-    Theorem 4 claims the root of the sum of squared party epsilons. The second number of a pair is
-    the exact epsilon of the composition over all parties. The pairs are for
+    By Theorem 4 the epsilon is the root of the sum of squared party epsilons. The composed epsilon
+    is exact. The pairs are for
 
     - ten parties with sampled Gaussians and exact party epsilons;
     - 18 parties with sampled Gaussians and party epsilons by the authors' package;
@@ -179,13 +179,14 @@ def compare_epsilons_by_steps() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_proposition_2_constants() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of ratios of Proposition 2's constant c at noise multiplier 0.7 to c at 2:
-    claimed (1), and computed.
+    """Yields a pair: the ratio of two values of Proposition 2's constant c, claimed (1) and
+    computed.
 
-    c solves z^2 = c eta^2 T ln(1/delta)/eps^2 for noise multiplier z, sampling rate eta and T
-    steps. The proposition claims one c for all noise multipliers.
+    c solves z^2 = c eta^2 T ln(1/delta)/eps^2, for noise multiplier z, sampling rate eta and T
+    steps. The two values are for z = 0.7 and z = 2.
     """
 
+    # The constant c at noise multiplier z.
     def constant(z: float) -> float:
         epsilon = get_authors_epsilon(z, _ETA, STEPS, DELTA)
         return (z * epsilon / _ETA) ** 2 / (STEPS * -math.log(DELTA))
@@ -208,14 +209,14 @@ def compare_epsilons_by_accountant() -> Iterator[ClaimedAndComputed]:
 def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of deltas of replacing a user: claimed, and exact.
 
-    The paper claims that epsilon and delta of replacing a user are twice those of adding or
-    removing a user. The counterexample is a random bit with three possible distributions. Adding or
-    removing a user leads from the first to the second, or from the second to the third; replacing a
-    user leads from the first to the third.
+    The paper claims twice the epsilon and the delta of adding or removing a user. The mechanism is
+    a random bit with three possible distributions. Adding or removing a user leads from one
+    distribution to the next. Replacing a user leads from the first to the third.
     """
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
 
+    # Delta at epsilon ``at`` between two of the three distributions, in the worse direction.
     def delta(one: int, other: int, at: float) -> float:
         law = BitFlip(float(rates[one]), float(rates[other]))
         table = np.exp(law.log_prob([[0, 1], [0, 1]], [[1, 1], [0, 0]]))
@@ -229,8 +230,8 @@ def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of deltas at epsilon 1: the largest over single outputs, and over sets of
     outputs.
 
-    Differential privacy is defined by sets. The mechanism here sends a bit with one of 1,000 random
-    tags, so that every single output is unlikely.
+    Differential privacy is defined by sets. The mechanism sends a bit with one of 1,000 random
+    tags: every single output is unlikely.
     """
     tags = 1000
     table = np.zeros((2, 2 * tags))
@@ -244,10 +245,8 @@ def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
 
     HFL-SGDMF adds noise to gradient sums, and divides the result by a number of ratings.
 
-    - First factor: the noise scale of a party with two ratings, divided by that of a party with one
-      rating.
-    - Second factor: the noise that is added after the division, relative to noise of equal scale
-      that is added before it.
+    - First factor: the noise scale with two ratings, divided by the noise scale with one rating.
+    - Second factor: noise that is added after the division, relative to equal noise before it.
     """
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
@@ -266,8 +265,7 @@ def compare_projection_error() -> Iterator[ClaimedAndComputed]:
     projection of equation 6.
 
     The projection maps embeddings to the set with entries >= 0 and norm^2 at most the largest
-    rating. Its error at a point is the distance to the projected point, minus the distance to the
-    nearest point of a grid in the set (``find_embedding_clip_error``).
+    rating. ``find_embedding_clip_error`` defines its error.
     """
     yield 1e-9, find_embedding_clip_error(_R)
 
@@ -285,8 +283,8 @@ def compare_replacement_shifts() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of changes of a sum of item gradients if one user replaces another: claimed,
     and largest.
 
-    The unit is 2 R^(3/2), with R the largest rating. Each of the two users has one rating: of one
-    item in the first pair, of different items in the second.
+    The unit is 2 R^(3/2), with R the largest rating. Each user has one rating: both of one item in
+    the first pair, of different items in the second.
     """
     for said, same in (("of the same item", True), ("of another item", False)):
         yield 2.0, find_max_gradient_distance(_R, is_same_item=same) / _NORM, {"said": said}
@@ -296,10 +294,13 @@ def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of shares of LFL-SGDMF's noise variance that the server does not know: claimed,
     and computed.
 
-    In a round, each device sends two messages. The second message cancels the noise of the first
-    and adds new noise. The server sees the sum of the first messages. For the claimed share it also
-    sees the sum of the second messages, and for the computed share each second message. There are
-    ten users, and the tolerated share of dropouts is 0.3.
+    In a round, each of ten devices sends two messages. The second replaces the noise of the first.
+    The server sees the sum of the first messages, and also
+
+    - for the claimed share: the sum of the second messages;
+    - for the computed share: each second message.
+
+    The tolerated share of dropouts is 0.3.
     """
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
@@ -308,9 +309,10 @@ def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
     summed = np.vstack([messages[0], messages[1:].sum(axis=0)])
 
     def unknown_share(rows: Floats) -> float:
-        """Returns the smallest variance of an unbiased estimate of a number added to the first row.
+        """Returns the smallest variance with which a constant added to the first observed sum can
+        be estimated without bias.
 
-        ``rows`` are the observed sums, as coefficients of the independent noises.
+        ``rows``: the observed sums, as coefficients of the independent noises.
         """
         covariance = (rows * np.repeat([first, second], n)) @ rows.T
         signal = np.eye(len(rows))[0]
@@ -323,9 +325,11 @@ def compare_dropout_variance_share() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of shares of the noise variance that an adversary does not know despite
     dropouts: claimed (1), and computed.
 
-    In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. In the
-    first pair the adversary sees only the sum of all messages. In the second pair it also sees the
-    sum of the first messages, and each second message.
+    In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. The
+    adversary sees
+
+    - in the first pair: only the sum of all messages;
+    - in the second pair: the sum of the first messages, and each second message.
     """
     shares = TwoRoundNoise(n_users=100, omega=0.3, masked=80, replaced=64)
     variances = {"the last sum alone": shares.claimed_variance, "all messages": shares.variance}

@@ -27,13 +27,14 @@ def compute_own_item_share(n_items: int, n_own: int, n_pseudo: int, n_messages: 
     """Computes the share of own items among the items that are in all messages of a user.
 
     An own item is an item that the user rated. A message contains an item if it has the item's
-    gradient row. The number of other items in all messages is replaced by its expectation.
+    gradient row.
 
     ``n_items``: number of items in the catalogue.
     ``n_own``: number of the user's own items, which every message contains.
     ``n_pseudo``: number of other items in a message, drawn anew for each message.
     ``n_messages``: number of messages of the user.
     """
+    # The number of other items in all messages is replaced by its expectation.
     others = n_items - n_own
     return n_own / (n_own + others * min(1.0, n_pseudo / others) ** n_messages)
 
@@ -42,11 +43,10 @@ def compare_exposed_item_shares() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of shares of items per data set, which messages with 1,000 pseudo items
     reveal: claimed, and computed.
 
-    Pseudo items are random items whose gradient rows hide the rows of the user's own items. The
-    user has 106 own items (the mean of MovieLens 100K).
+    Pseudo items are random items whose gradient rows hide the rows of the user's own (rated) items.
 
-    - First pair: the share of own items among the items that are in all messages of the user. The
-      claimed share is that after one message, the computed share that after three messages.
+    - First pair: the share of own items among the items in all messages of the user: after one
+      message (claimed), and after three messages (computed).
     - Second pair: the share of unrated items that are missing from a message, and so are known to
       be unrated. The claimed share is 0.
     """
@@ -62,15 +62,12 @@ def compare_label_count_and_rating_change() -> Iterator[ClaimedAndComputed]:
     - First pair: 5, and the number of distinct labels that the code makes of the ratings 1 to 5.
     - Second pair: 4 (the range of ratings), and an upper bound on the change of a predicted rating
       in a training, for initial embeddings of expected length.
-
-    The upper bound follows from the prediction and from the length of the training:
-
-    - A predicted rating is ``best`` (a setting) times h.v, plus a constant. v is an item's
-      embedding, and h = A m. m is the mean of a user's n item embeddings, and A is a matrix that
-      begins as the identity.
-    - All steps together have the length path = rounds times learning rate times clipping bound. v
-      moves by at most path, and h by at most |m| path + (1 + path) path / sqrt(n).
     """
+    # The upper bound: a predicted rating is ``best`` (a setting) times h.v, plus a constant. v is
+    # an item's embedding, and h = A m. m is the mean of a user's n item embeddings, and A is a
+    # matrix that begins as the identity. All steps together have the length path = rounds times
+    # learning rate times clipping bound. v moves by at most path, and h by at most |m| path + (1 +
+    # path) path / sqrt(n).
     system = FedPerGnn()
     yield 5.0, len({int(rating / 100) for rating in range(1, 6)})
     path = system.rounds * system.learning_rate * system.clip
@@ -105,10 +102,9 @@ def decode_signed_items(codes: set[int], n_items: int) -> set[int]:
     """Returns the items whose codes, made by ``sign_item``, are among ``codes``.
 
     ``n_items``: number of items, whose indices begin at 0.
-
-    A code is an RSA signature of the digest of an item's index. Anybody can compute the digest from
-    the code with the public key, and compare it with the digests of all items.
     """
+    # A code is an RSA signature of the digest of an item's index. Anybody can compute the digest
+    # from the code with the public key, and compare it with the digests of all items.
     opened = {pow(code, *PUBLIC_KEY) for code in codes}
     return {item for item in range(n_items) if _hash_item(item) in opened}
 

@@ -57,16 +57,12 @@ class UserGradients:
 class RatingGraphSystem(System):
     """Base class of rating predictors with one graph convolution and a squared error per rating.
 
-    Let m be the mean of the embeddings of the user's items. If neighbouring users (users of a
-    common item) are known, m is averaged with the mean of their embeddings. Then h = A m, with the
-    layer A, is the user's embedding, and ``level`` + ``best`` h.v is the predicted rating of an
-    item with embedding v.
+    A user's embedding is h = A m, with a layer A and the mean m of the embeddings of the user's
+    items. If neighbouring users (users of a common item) are known, m is averaged with the mean of
+    their embeddings. The predicted rating of an item with embedding v is ``level`` + ``best`` h.v.
 
     With a ``user_rate`` above 0 the user's embedding is h = A m + e, as in the papers of FedGNN and
-    FedPerGNN and in the released code of FedPerGNN. The user's own vector e begins at 0 and stays
-    on the device. Whenever the user sends a message, e takes a gradient step on the sum of the
-    user's squared errors. Neighbours receive h. Without e, two users of equal items get equal
-    predictions, whatever their ratings are.
+    FedPerGNN. The user's own vector e begins at 0 and stays on the device.
 
     ``dimension``: number d of entries of an embedding, as in the released code.
     ``learning_rate``: learning rate, as in the released code.
@@ -76,6 +72,10 @@ class RatingGraphSystem(System):
     ``user_rate``: learning rate of the user's own vector e; 0 if there is no such vector.
     ``norm``: norm by which a message is clipped, the largest absolute value ("max") or "l2".
     """
+
+    # Whenever the user sends a message, e takes a gradient step on the sum of the user's squared
+    # errors. Neighbours receive h. Without e, two users of equal items get equal predictions,
+    # whatever their ratings are. The released code of FedPerGNN has e, too.
 
     dimension: Annotated[Count, "entries of an embedding"] = 64
     learning_rate: Annotated[Positive, "learning rate"] = 0.01
@@ -101,7 +101,7 @@ class RatingGraphSystem(System):
     def max_entry(self) -> float:
         """Largest absolute value of an entry of a message before the noise.
 
-        If messages are models, the value is that of an entry of the model's change.
+        If messages are models, it bounds an entry of the model's change.
         """
 
     @property
@@ -173,10 +173,9 @@ class RatingGraphSystem(System):
         - one coordinate of a message: the noise on one entry;
         - the participation of a user, which is not hidden: ``NonPrivateDpEvent``;
         - all other data: the noise on all entries.
-
-        If n numbers are clipped together to an L2 norm of C, the sensitivity in L1 norm is 2
-        sqrt(n) C. It is attained if all numbers change from C/sqrt(n) to -C/sqrt(n).
         """
+        # If n numbers are clipped together to an L2 norm of C, the sensitivity in L1 norm is 2
+        # sqrt(n) C. It is attained if all numbers change from C/sqrt(n) to -C/sqrt(n).
         if scope.protects_user_presence:
             return dp.NonPrivateDpEvent()
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
@@ -194,7 +193,7 @@ class RatingGraphSystem(System):
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
     def count_model_weights(self, population: Population) -> int:
-        """Returns the number of trained weights: those of the item table and of the layer A."""
+        """Returns the number of trained weights: all entries of the item table and the layer A."""
         return self.dimension * (population.n_items + self.dimension)
 
     def draw_initial_model(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
@@ -225,10 +224,10 @@ class RatingGraphSystem(System):
         ``neighbours``: mean embedding of each user's neighbours, shape (n, d); None without
             neighbours.
 
-        - Without ``neighbours``: m, of shape (n, d), is the mean of the embeddings of the user's
-          items, and the weight is 1.
+        - Without ``neighbours``: m, of shape (n, d), is the mean over the user's items, and the
+          weight is 1.
         - With ``neighbours``: m is the average of the items' mean and of ``neighbours``, and the
-          weight is 0.5, the share of the items' mean in m.
+          weight is 0.5.
         """
         counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
         mine = _mark_interactions(ratings) @ np.asarray(model["item"], np.float64) / counts
@@ -244,9 +243,10 @@ class RatingGraphSystem(System):
         ``own_vectors``: the users' own vectors e, one row per user.
 
         The embedding of a user is h = A m + e, where m is the mean of the embeddings of the user's
-        items. Neighbours are users with a common item; a neighbour counts once per common item. In
-        the papers, a third party matches equal item codes, computes the means and sends them back.
+        items. Neighbours are users with a common item; a neighbour counts once per common item.
         """
+        # In the papers, a third party matches equal item codes, computes the means and sends them
+        # back.
         layer = np.asarray(model["gnn.A"], np.float64)
         users = self.average_item_embeddings(ratings, model, None)[0] @ layer.T + own_vectors
         return self.average_over_neighbours(ratings, users)
@@ -296,9 +296,9 @@ class RatingGraphSystem(System):
         """Returns each user's gradient step on its own vector e, one row per user.
 
         The learning rate is ``user_rate``, but at most one over the sum of the squared lengths of
-        the embeddings of the user's items. This maximum keeps the training from diverging with
-        noisy item embeddings.
+        the embeddings of the user's items.
         """
+        # This maximum keeps the training from diverging with noisy item embeddings.
         squares = gradients.is_rated @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
         rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))
         return np.asarray(rate[:, None] * gradients.user_embedding_gradients)

@@ -34,14 +34,13 @@ def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
     computed.
 
     The computed epsilon is the largest log-ratio of an output's probabilities in two of 2,000
-    simulated trainings. Each training stands for some data of a user, and has two epochs:
-
-    - The first epoch gives the entry a noisy value, one of 9 values on a grid.
-    - The second epoch moves this value to a value on the grid, and adds noise again.
-
-    The distributions of the noisy value and of its move are drawn at random. In two trainings the
-    move is fixed: to the lower end of the grid in one, and to the upper end in the other.
+    simulated trainings. Each training stands for some data of a user. Its first epoch gives the
+    entry a noisy value on a grid. Its second epoch moves this value on the grid, and adds noise
+    again.
     """
+    # The grid has 9 values. The distributions of the noisy value and of its move are drawn at
+    # random. In two trainings the move is fixed: to the lower end of the grid in one, and to the
+    # upper end in the other.
     protection, levels, count = AdaptiveLaplace(), 9, 2000
     grid = np.linspace(-protection.clip, protection.clip, levels)
     randomizer = protection.get_entry_randomizer("user")
@@ -59,8 +58,7 @@ def compare_component_epsilons() -> Iterator[ClaimedAndComputed]:
     computed by equation 11.
 
     The components are the user embedding, the item embeddings, and the two layers of the MLP.
-    Equation 11 spaces their epsilons equally between the smallest and the largest; these two are
-    taken from section 5.7 (30 and 60).
+    Equation 11 spaces their epsilons equally between the ends 30 and 60 of section 5.7.
     """
     used = AdaptiveLaplace()
     budgets = {group: used.get_epsilon(group) for group in _WORDS}
@@ -83,20 +81,19 @@ def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
 def compare_noise_numerators() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: the printed and the right numerator in lambda = numerator / epsilon.
 
-    lambda is the scale of the Laplace noise. The printed numerator is the largest difference of two
-    noisy entries, which is infinite. The right numerator is the sensitivity: the largest difference
-    of two clipped entries before the noise.
+    lambda is the scale of the Laplace noise. The right numerator is the sensitivity: the largest
+    difference of two clipped entries. The printed one is the largest difference of two noisy
+    entries, which is infinite.
     """
     protection = AdaptiveLaplace()
     yield math.inf, protection.get_group_noise("user").scale * protection.get_epsilon("user")
 
 
 def compare_sum_to_average() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of ratios of equation 9's model to Algorithm 1's model: claimed, and true.
+    """Yields a pair of ratios of equation 9's model to Algorithm 1's model: claimed (1), and true.
 
-    The paper uses both formulas for one model, so that the claimed ratio is 1. But equation 9 sums
-    the users' models, and Algorithm 1 averages them: the true ratio is the number of users in a
-    round.
+    The paper uses both formulas for one model. But equation 9 sums the users' models, and Algorithm
+    1 averages them: the true ratio is the number of users in a round.
     """
     yield 1.0, float(FedRecApm(share=0.5).count_senders(_MOVIELENS.n_users))
 

@@ -67,7 +67,7 @@ def compute_implicit_gradients(
 
     The result stores each gradient (n_items, F) as a rank-one product and sparse corrections. Its
     ``user_vectors`` have shape (n, F). Raises InputError if V^T V + lambda I is not finite or not
-    positive definite in floating point.
+    positive definite.
     """
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
@@ -144,9 +144,12 @@ def _list_batches(
     ``indptr``: row starts of the sparse table of interactions.
     ``factors``: number of factors, which limits the size of a batch.
 
-    A batch has the row indices of its b users (b,), the positions of their interactions in the
-    table's data (b, width), and whether each position is an interaction (b, width). The positions
-    that pad a row are the length of the data.
+    A batch of b users has three arrays:
+
+    - row indices of the users (b,);
+    - positions of their interactions in the table's data (b, width), padded by the length of the
+      data;
+    - whether each position is an interaction (b, width).
     """
     activity = np.diff(indptr)
     order = np.argsort(-activity, kind="stable")
@@ -179,9 +182,6 @@ RANKING_CUTOFFS = (2, 5, 10)
 class ImplicitMf(System):
     """Base class of federated matrix factorization for implicit feedback: settings and training.
 
-    A subclass defines the uploads (``make_messages``) and the server's next item matrix V
-    (``update_model``).
-
     ``factors``: number F of entries of a user's and of an item's vector.
     ``alpha``: additional confidence of an interaction, which has weight 1 + alpha in the loss.
     ``regularization``: lambda of equation 1.
@@ -190,10 +190,13 @@ class ImplicitMf(System):
     ``server_steps``: number of steps of the server on V per round.
     ``init_scale``: standard deviation of the initial V.
 
-    The paper does not print ``alpha`` and ``init_scale``. They were chosen by HR@10 on
-    MovieLens-100K, on the split on which utility is reported, so the reported utility is somewhat
-    optimistic. All other defaults are those of the paper's section 4.3.
+    V is the item matrix. Defaults are those of the paper's section 4.3, except ``alpha`` and
+    ``init_scale``, which the paper does not print.
     """
+
+    # A subclass defines the uploads (``make_messages``) and the server's next item matrix V
+    # (``update_model``). ``alpha`` and ``init_scale`` were chosen by HR@10 on MovieLens-100K, on
+    # the split on which utility is reported, so the reported utility is somewhat optimistic.
 
     factors: Annotated[Count, "entries of a user's and of an item's vector"] = 5
     alpha: Annotated[Positive, "alpha of a rating's weight c = 1 + alpha r"] = 1.0
@@ -225,7 +228,7 @@ class ImplicitMf(System):
 
     @abstractmethod
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Returns the server's next item matrix, from that of the round and the uploads.
+        """Returns the server's next item matrix, from the uploads and the item matrix of the round.
 
         ``items``: item matrix of the round, (n_items, factors).
         """

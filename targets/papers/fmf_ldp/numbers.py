@@ -34,10 +34,10 @@ _SMALL = Interactions.create(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0
 def compare_expected_average() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: 1, and the server's expected average of reports divided by the gradient.
 
-    The paper claims that the average (equation 9) is unbiased; the ratio would then be 1. A report
-    is one randomized entry of a gradient; each user sends 100 reports. The expectation is over all
-    possible reports, weighted by their exact probabilities.
+    By the paper the average (equation 9) is unbiased, so that the ratio is 1. A report is one
+    randomized entry of a gradient; each user sends 100 reports.
     """
+    # The expectation is over all possible reports, weighted by their exact probabilities.
     law, k, entry = OneCoordinate(2.5, 6), 100, 0.3
     total = np.zeros((2, 3))
     for index in range(law.dimension):
@@ -52,7 +52,8 @@ def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of signs of the change of the loss in one small step of the server: claimed
     (-1), and computed.
 
-    The step is that of line 12 of Algorithm 2, with the gradients of equation 5 without noise.
+    The server takes the step of Algorithm 2, line 12, with the gradients of equation 5 without
+    noise.
     """
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
@@ -60,6 +61,7 @@ def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
     held = _SMALL.ratings.toarray() != 0
     confidence = np.where(held, 1.0 + system.alpha, 1.0)
 
+    # The loss of equation 1 with the item matrix ``at`` and fixed user vectors.
     def loss(at: Floats) -> float:
         fit = (confidence * (held - vectors @ at.T) ** 2).sum()
         return float(fit + system.regularization * ((vectors**2).sum() + (at**2).sum()))
@@ -73,9 +75,9 @@ def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
 def compare_sent_user_vector_counts() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of numbers of user vectors that leave the devices: claimed, and counted.
 
-    By line 14 of Algorithm 2 all user vectors are returned. Vectors are counted in the arrays that
-    are sent to a device, sent by a device, or published.
+    By line 14 of Algorithm 2 all user vectors are returned.
     """
+    # Vectors are counted in the arrays that are sent to a device, sent by a device, or published.
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
     first = run.rounds[0]
     told = (run.published_model or {}, first.broadcast or {}, first.uploads.components)
@@ -92,7 +94,7 @@ def _bound_user_epsilon(system: DplcfSp | DplcfAp | FmfLdp, population: Populati
 def compare_symmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF with symmetric flips: claimed, and proved.
 
-    The claim is that of the FMF-LDP paper, section 5.2.
+    The FMF-LDP paper makes the claim in section 5.2.
     """
     return _compare_dplcf_epsilons(DplcfSp())
 
@@ -100,7 +102,7 @@ def compare_symmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
 def compare_asymmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF with asymmetric flips: claimed, and proved.
 
-    The claim is that of the FMF-LDP paper, section 5.2.
+    The FMF-LDP paper makes the claim in section 5.2.
     """
     return _compare_dplcf_epsilons(DplcfAp())
 
@@ -115,9 +117,9 @@ def _compare_dplcf_epsilons(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndCom
 def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields three pairs: 1, and a user's epsilon under FMF-LDP divided by that under DPLCF-SP.
 
-    The paper claims that the ratio is at most 1. DPLCF-SP is a competing system, which flips bits.
-    A report of FMF-LDP and a bit of DPLCF-SP have an equal epsilon here. The pairs differ in the
-    number k of reports per round and in the number of items.
+    The paper claims a ratio of at most 1. A report of FMF-LDP and a bit of DPLCF-SP (a competing
+    system, which flips bits) have an equal epsilon. The pairs differ in the number k of reports per
+    round and in the number of items.
     """
     for k, population in ((100, _FULL_SET), (250, _FULL_SET), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
@@ -140,15 +142,13 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons: claimed for one report, and exact for one interaction.
 
     The second epsilon is for all reports of a round, because one interaction can change each of
-    them. The two inputs are histories of a user that differ in one interaction, which reverses the
-    sign of the user's whole gradient:
-
-    - A malicious server sends an item matrix of one factor: six items have the entry 3e-4, and a
-      seventh item has -5e-3.
-    - The user has the six items in both histories, and the seventh item in one of them. The seventh
-      item reverses the sign of the user vector.
-    - In both histories, every entry of the gradient is so large that it is clipped.
+    them. The user's two histories differ in one interaction, which reverses the sign of the whole
+    gradient.
     """
+    # A malicious server sends an item matrix of one factor: six items have the entry 3e-4, and a
+    # seventh item has -5e-3. The user has the six items in both histories, and the seventh item in
+    # one of them. The seventh item reverses the sign of the user vector. In both histories, every
+    # entry of the gradient is so large that it is clipped.
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
     vectors = system.solve_user_vectors(held, items)
@@ -164,13 +164,13 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     (0.5), and computed.
 
     The pairs are for 1,000 and 50,000 users. The guess uses the shuffled reports of a training, of
-    T rounds with k reports per user. The server chooses an item matrix for which the two candidate
-    histories have gradients at opposite corners of their range, and each other user's gradient is
-    at one of these corners.
-
-    In each of the k T shuffles, the number of positive reports is a sum over users, which is normal
-    up to the third decimal. One user moves its mean by (e^eps - 1)/(e^eps + 1).
+    T rounds with k reports per user. The two histories are worst cases: their gradients are at
+    opposite corners of their range.
     """
+    # The server chooses an item matrix for which the two candidate histories have such gradients,
+    # and each other user's gradient is at one of these corners. In each of the k T shuffles, the
+    # number of positive reports is a sum over users, which is normal up to the third decimal. One
+    # user moves its mean by (e^eps - 1)/(e^eps + 1).
     system = FmfLdp()
     for users in (1_000, 50_000):
         rate = float(expit(-system.epsilon))
@@ -182,8 +182,8 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
 def compare_figure_5_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of Figure 5: of all methods as stated, and of the row of DPLCF.
 
-    The paper states that the figure compares all methods at epsilon 2.5. The row of DPLCF has the
-    numbers that DPLCF's own paper prints for epsilon 1.
+    By the paper the figure compares all methods at epsilon 2.5. The row of DPLCF has the numbers
+    that DPLCF's own paper prints for epsilon 1.
     """
     first, second, third = Paper.load(__package__).find_table("Figure 5").rows["DPLCF"]
     yield FmfLdp().epsilon, DplcfSp().epsilon, {"first": first, "second": second, "third": third}

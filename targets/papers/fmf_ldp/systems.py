@@ -38,28 +38,24 @@ _BLOCK = 1 << 19  # numbers in a block of messages
 class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     """FMF-LDP: federated matrix factorization with randomized signs of gradient entries.
 
-    A client draws k coordinates of its item gradient (equation 5), projects these entries to [-1,
-    1] and sends each as one randomized sign of magnitude B (Algorithm 1, equation 8). Only the
-    drawn entries are computed. The claimed epsilon of one report (Theorem 3) is exact. A training
-    of T rounds sends k T reports, so that the epsilon of a user against the server is k T times
-    that of a report. The paper states "k epsilon for a user", which is the epsilon of one round.
+    A client draws k coordinates of its item gradient (equation 5), and projects these entries to
+    [-1, 1]. It sends each as one randomized sign of magnitude B (Algorithm 1, equation 8). The
+    claimed epsilon of one report (Theorem 3) is exact. Over T rounds, the epsilon of a user against
+    the server is k T times the epsilon of a report. The paper states "k epsilon for a user", which
+    is the epsilon of one round.
 
     ``epsilon``: epsilon of one report.
     ``reports``: number k of reports that each user sends per round.
-    ``colluding``: share of users who reveal their messages to the server. The proxy, which shuffles
-        all reports, then does not hide the other users' reports among theirs. The paper mentions no
-        colluding users.
+    ``colluding``: share of users who reveal their messages to the server. The paper mentions none.
 
-    The printed text cannot be followed in four places:
+    The printed text is changed in four places:
 
-    - The projection to [-1, 1] is elementwise here, because otherwise the Bernoulli rate leaves [0,
-      1].
+    - The projection to [-1, 1] is elementwise.
     - The server divides the sum of the reports by k N, for k reports of each of N users, not by N
-      (equation 9), because otherwise the mean is k times the gradient.
-    - Equation 5 is an ascent direction, so that line 12 of Algorithm 2 becomes V + gamma (mean - 2
-      lambda V), for the item matrix V and the learning rate gamma.
-    - Line 14 returns the user vectors X, but they never leave the devices. They are not recorded as
-      messages.
+      (equation 9).
+    - Line 12 of Algorithm 2 is V + gamma (mean - 2 lambda V), for the item matrix V and the
+      learning rate gamma.
+    - User vectors X never leave the devices, although line 14 returns them.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in FmfLdp().get_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -67,6 +63,12 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     report / any pair / server / report 2.5
     user / any pair / server / round 250.0
     """
+
+    # Reasons for the changes: without an elementwise projection the Bernoulli rate leaves [0, 1].
+    # With the divisor N the mean is k times the gradient. Equation 5 is an ascent direction.
+    #
+    # Only the drawn entries are computed. The proxy, which shuffles all reports, does not hide the
+    # other users' reports among those of colluding users.
 
     epsilon: Annotated[Epsilon, "epsilon of one report"] = 2.5
     reports: Count = 100
@@ -103,13 +105,13 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return replace(super().get_public_info(interactions), protocol_vantage=Vantage.SHUFFLED)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns one worst-case pair of users, whose projected gradients are +1 and -1 in
-        every entry.
+        """Returns one worst-case pair of users, whose projected gradients are +1 and -1 in every
+        entry.
 
-        The catalogue has twice as many items as each user, and the server broadcasts the item
-        matrix of ``make_malicious_items``. Raises InputError if the regularization lambda is so
-        large that the catalogue would need more than 4000 items.
+        The catalogue has twice as many items as each user. Raises InputError if the regularization
+        lambda is so large that the catalogue would need more than 4000 items.
         """
+        # The server broadcasts the item matrix of ``make_malicious_items``.
         game = replace(self, factors=1, reports=1, rounds=1)
         half = game.find_opposing_history_length()
         if half > _MAX_HISTORY:
@@ -134,7 +136,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """Returns the smallest number of interactions at which two users' projected gradients are
         opposite: +1 for one user, -1 for the other.
 
-        Both users have this number of interactions. The item matrix is that of a malicious server
+        Both users have this number of interactions. A malicious server broadcasts the item matrix
         (``make_malicious_items``).
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
@@ -143,17 +145,22 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
     def make_malicious_items(self, n_items: int, length: int | None = None) -> NDArray[np.float64]:
-        """Returns a malicious item matrix (n_items, F), for which two users attain epsilon.
+        """Returns a malicious item matrix (n_items, F), for which two users attain epsilon (Theorem
+        3).
 
-        One user has the first m items and the other has the next m items, where m is ``length``, by
-        default ``find_opposing_history_length()``. The first m rows of the matrix have the same
-        number v in every entry, the next m rows have -v, and the remaining rows are zero. In the
-        first 2 m rows, the projected gradients of the two users are then +1 and -1. A report on
-        these rows attains the epsilon of Theorem 3.
+        ``n_items``: number of items.
+        ``length``: number m of items of each of the two users; by default
+            ``find_opposing_history_length()``.
+
+        One user has the first m items and the other has the next m items. In these 2 m rows, the
+        projected gradients of the two users are +1 and -1.
 
         Raises InputError if m is below ``find_opposing_history_length()``, or if the catalogue has
         fewer than 2 m items.
         """
+        # The first m rows of the matrix have the same number v in every entry, the next m rows have
+        # -v, and the remaining rows are zero.
+        #
         # A user with the first m items has the solution x = a in every factor of the user vector, a
         # = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda). The gradient entries are (1 + alpha)
         # (1 - a F v) a on the user's rows and a^2 F v on the next m, all positive. A user with the
@@ -175,10 +182,11 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the array "reports" of each message: k randomized gradient entries (Algorithm 1).
 
-        The user vector of every client is computed once, for any number of messages. A message
-        draws 3 k words of its own random stream: k coordinates, k flips of the sign, and k
-        roundings of the entry to -1 or 1. Memory is the reports and one block of messages.
+        A message draws 3 k words of its own random stream.
         """
+        # The words are for k coordinates, k flips of the sign, and k roundings of the entry to -1
+        # or 1. The user vector of every client is computed once, for any number of messages. Memory
+        # is the reports and one block of messages.
         profiles, users, streams = request.profiles, request.sender_rows, request.streams
         shape = profiles.n_items, self.factors
         items = system.get_broadcast_array(request.broadcast, "items", shape)
@@ -229,10 +237,13 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Returns the next item matrix, after ``server_steps`` steps along the mean report.
 
-        Two differences from the paper: the sum of the reports is divided by k N, for N users and k
-        reports each, whereas equation 9 divides by N alone. The mean is added, whereas line 12 of
-        Algorithm 2 subtracts it, because equation 5 gives the direction in which the loss falls.
+        There are two differences from the paper:
+
+        - The sum of the reports is divided by k N, for k reports of each of N users; equation 9
+          divides by N.
+        - The mean is added; line 12 of Algorithm 2 subtracts it.
         """
+        # Equation 5 gives the direction in which the loss falls.
         mean = uploads.components["reports"].sum_all() / len(uploads.users)
         return self.take_ascent_steps(items, mean)
 
@@ -264,11 +275,10 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 class Fcf(system.NoiselessSystem, implicit_mf.ImplicitMf):
     """Federated collaborative filtering for implicit feedback, without protection.
 
-    FCF (Ammad-ud-din et al. 2019, as in Minto et al. 2021, section 2.2) adds no noise.
-
-    Each client sends its gradient for all items, shape (n_items, F) for F factors (equation 5). The
-    server descends on the loss J with the sum of the gradients f(u, i) over users u (equations 6
-    and 7): dJ/dv_i = -2 sum f(u, i) + 2 lambda v_i, for the item vector v_i.
+    FCF is by Ammad-ud-din et al. 2019, as in Minto et al. 2021, section 2.2. Each client sends its
+    gradient f(u, i) for all items, shape (n_items, F) for F factors (equation 5). The server
+    descends on the loss J with the sum over users u (equations 6 and 7): dJ/dv_i = -2 sum f(u, i) +
+    2 lambda v_i, for the item vector v_i.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> data = Synthetic(n_users=20, n_items=12, profile=4).load()
@@ -320,12 +330,8 @@ class MfNp(system.CentralSystem):
     """Implicit matrix factorization without privacy: central alternating least squares.
 
     MF-NP (section 4.4.4) minimizes the loss of equation 1 at a server that holds all interactions.
-    Devices upload nothing. The item vectors are published, and score items as in ``Fcf``.
-
-    In each pass, all user vectors and then all item vectors are set to their best values: equation
-    4, for items with the roles of users and items exchanged. The paper does not state how it
-    trained this benchmark; the training here is that of Hu, Koren and Volinsky 2008, the paper's
-    reference for the loss.
+    Devices upload nothing. The item vectors are published, and score items as in ``Fcf``. The paper
+    does not state the training; the training by Hu, Koren and Volinsky 2008 is assumed.
 
     ``factors``: number F of entries of a user's and of an item's vector.
     ``alpha``: additional confidence of an interaction, which has weight 1 + alpha in the loss.
@@ -333,6 +339,9 @@ class MfNp(system.CentralSystem):
     ``epochs``: number of passes; each solves for all users, then for all items.
     ``init_scale``: standard deviation of the initial item matrix.
     """
+
+    # In each pass, all user vectors and then all item vectors are set to their best values:
+    # equation 4, for items with the roles of users and items exchanged.
 
     factors: settings.EmbeddingSize = 5
     alpha: Annotated[Positive, "alpha of a rating's weight c = 1 + alpha r"] = 1.0
@@ -378,7 +387,8 @@ class MfNp(system.CentralSystem):
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:
-        """Computes the best vectors of users given those of items, or of items given users.
+        """Computes the best user vectors for given item vectors, or the best item vectors for given
+        user vectors.
 
         ``vectors``: the given vectors, one per row.
         ``touched``: interactions, with one row per returned vector and one column per given vector.

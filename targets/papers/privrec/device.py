@@ -26,16 +26,18 @@ of the device's examples. After the first axis, "genre" (n, g, d) and layers are
 
 
 def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
-    """Computes the logits of items on n devices, shape (n, items): scores before the sigmoid.
+    """Computes the logits of items on n devices, shape (n, items): scores before the sigmoid
+    (equation 1).
 
     ``weights``: weights of the devices; "item" has the embeddings of the items to score.
     ``flags``: whether an item has a genre, 1 or 0, shape (n, items, g), for g genres.
 
-    The network is that of equation 1. The first layer is computed separately for user, item and
-    genres, so that its products for the user and for the genres are computed once per device. The
-    output layer sums products of numbers instead of multiplying matrices, so that a device's result
-    does not depend on the other devices.
+    A device's result does not depend on the other devices.
     """
+    # The first layer is computed separately for user, item and genres, so that its products for the
+    # user and for the genres are computed once per device. The output layer sums products of
+    # numbers and does not multiply matrices, so that a device's result does not depend on the other
+    # devices.
     first, user, rows = weights["mlp1.weight"], weights["user"], weights[ITEM]
     du, d = user.shape[1], rows.shape[2]
     hidden = weights["mlp1.bias"][:, None] + user[:, None] @ first[:, :du]
@@ -74,10 +76,11 @@ def compute_gradients(
 ) -> Weights:
     """Computes the gradient of every device's loss with respect to the device's own weights.
 
-    The arguments are those of ``compute_loss``. The result has tensors by name, without weights on
-    which the loss does not depend. Each device has its own weights, so that the sum of all losses
-    gives the gradient of each device's loss.
+    ``compute_loss`` explains the arguments. The result has tensors by name, without weights on
+    which the loss does not depend.
     """
+    # Each device has its own weights, so that the sum of all losses gives the gradient of each
+    # device's loss.
     live = {name: value.requires_grad_() for name, value in weights.items()}
     loss = compute_loss(live, flags, labels, example_weights)
     found = torch.autograd.grad(loss, list(live.values()), allow_unused=True)
@@ -114,6 +117,9 @@ class LocalTrainingSettings:
 class Devices:
     """State of n devices: their examples with features and labels, and their initial weights.
 
+    Below, width is the largest number of examples of a device, padded to a multiple of
+    ``batch_size``.
+
     ``examples``: examples of each device.
     ``streams``: one random stream per device.
     ``weights``: initial weights by name, with a leading device axis. Devices share the memory of
@@ -121,9 +127,6 @@ class Devices:
     ``genre_flags``: flags of the examples' genres, shape (n, width, g).
     ``labels``: labels of the examples, 0 or 1, shape (n, width).
     ``batch_size``: number of examples of a minibatch.
-
-    In these shapes width is the largest number of examples of a device, padded to a multiple of
-    ``batch_size``.
     """
 
     examples: DeviceExamples
@@ -151,13 +154,13 @@ class Devices:
         ``interactions``: data of the devices' users.
         ``examples``: examples of each device.
         ``streams``: random streams of the devices.
-        ``batch_size``: number of examples of a minibatch.
+        ``batch_size``: number of examples of a minibatch, at most the size of the catalogue
+            (rounded up).
         ``device``: torch device of the tensors.
         ``dtype``: data type of the tensors.
-
-        A minibatch is at most as large as the catalogue, rounded up to a multiple of
-        ``BATCH_SIZE_MULTIPLE``, because a device has each item at most once.
         """
+        # A device has each item at most once. A minibatch is therefore at most as large as the
+        # catalogue, rounded up to a multiple of ``BATCH_SIZE_MULTIPLE``.
         n, width = examples.item_ids.shape
         divisor = network.BATCH_SIZE_MULTIPLE
         batch = min(batch_size, -(-interactions.n_items // divisor) * divisor)
@@ -195,12 +198,12 @@ class Devices:
 
         ``local``: settings of the training, such as the number of epochs.
 
-        The result has tensors by name, with a leading device axis. A device whose weights overflow
-        during the training returns its initial weights.
-
-        The loss L' is the mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2, for
+        The loss is the mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2, for
         all weights theta, the initial weights theta0, and mu = ``local.proximal_weight``. Equation
         7 prints the norm without the square.
+
+        The result has tensors by name, with a leading device axis. A device whose weights overflow
+        returns its initial weights.
         """
         # The norm without the square has no gradient at theta0, where every device starts. Its
         # source (FedProx) has the square, and only with the square is the factor 1/2 sensible: the
@@ -254,15 +257,17 @@ def compute_reptile_update(devices: Devices, local: LocalTrainingSettings) -> We
 def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weights:
     """Computes the negative MAML meta-gradient of each device (equations 4 and 5).
 
-    A random half of a device's examples (rounded down) is the support set, on which the device
-    takes ``local.n_epochs`` steps of full gradients. The remaining examples are the query set. The
-    meta-gradient is the gradient of the query loss after these steps with respect to the weights
-    before them (second order). Losses are means over examples.
+    ``local``: settings of the local steps.
+
+    A device takes ``local.n_epochs`` steps of full gradients on a random half of its examples, the
+    support set. The other examples are the query set. The meta-gradient is the gradient of the mean
+    query loss after these steps, with respect to the weights before them (second order).
 
     The result has tensors by name, with a leading device axis. It is 0 for a device whose gradient
-    overflows. Gradients are computed in blocks of ``batch_size`` examples; padding adds exact
-    zeros.
+    overflows.
     """
+    # The size of the support set is rounded down. Gradients are computed in blocks of
+    # ``batch_size`` examples; padding adds exact zeros.
     size, width = devices.batch_size, devices.labels.shape[1]
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}
     if not width:
@@ -273,6 +278,7 @@ def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weigh
     support = (place < sizes // 2).to(devices.labels.dtype)
     query = (place < sizes).to(devices.labels.dtype) - support
 
+    # Sum over devices of the mean loss of the ``chosen`` examples (0 or 1).
     def total(weights: Weights, chosen: Tensor) -> Tensor:
         mean = chosen / chosen.sum(dim=1, keepdim=True).clamp(min=1.0)
         parts = []
@@ -305,9 +311,8 @@ def score_all_items(
     ``broadcast``: the broadcast model, whose embeddings are used for items on which a device has
         not trained.
     ``flags``: whether an item has a genre, 1 or 0, shape (n_items, g), for g genres.
-
-    Scores that overflow in single precision are computed in double precision.
     """
+    # Scores that overflow in single precision are computed in double precision.
     n, rows = len(devices.examples), weights[ITEM]
     table = torch.zeros((flags.shape[0], rows.shape[2]), dtype=rows.dtype, device=rows.device)
     if ITEM in broadcast:

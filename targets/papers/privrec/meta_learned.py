@@ -102,9 +102,9 @@ def make_device_messages(
 ) -> dict[str, Component]:
     """Makes the messages of n devices: one named array for each array of ``model``.
 
-    ``change``: change of the model by each device, in the layout of ``Devices``: "user" (n, du) has
-        the embeddings of the user's attributes side by side, "item" (n, width, d) has one row per
-        example, and other arrays have the broadcast's shapes.
+    ``change``: change of the model by each device. "user" (n, du) has the embeddings of the user's
+        attributes side by side, "item" (n, width, d) has one row per example. Other arrays have the
+        broadcast's shapes.
     ``examples``: training examples of the devices.
     ``profiles``: interactions and attributes of the devices' users.
     ``model``: the broadcast model, as arrays by name.
@@ -221,8 +221,6 @@ _WIDTHS = Range(f"[{2**N_HIDDEN_LAYERS}, inf)", whole=True)
 class MetaLearnedSystem(system.NoiselessSystem):
     """Base class of PrivRec's meta-learned systems: settings, training loop and devices.
 
-    A subclass defines how its devices train (``compute_updates``) and the network.
-
     ``rounds``: number of rounds, E1 in the paper.
     ``clients``: number of clients (users) that are drawn per round, M in the paper; all users if
         there are fewer.
@@ -236,11 +234,14 @@ class MetaLearnedSystem(system.NoiselessSystem):
     ``width``: outputs of the first hidden layer; each next layer has half as many.
     ``payload``: payload of a message, a change of the model or a gradient (class attribute).
 
-    Embeddings of 64, four hidden layers and M = 30 are the paper's; E1 and E2 are among those of
-    Figure 2. The paper does not state the sizes of layers and minibatches, the rates, and the
-    number of negatives. Every stored interaction is a positive, for any value: for the paper's
-    "above 3", keep only such ratings.
+    Every stored interaction is a positive, for any value: for the paper's "above 3", keep only such
+    ratings.
     """
+
+    # A subclass defines how its devices train (``compute_updates``) and the network. Embeddings of
+    # 64, four hidden layers and M = 30 are the paper's; E1 and E2 are among those of Figure 2. The
+    # paper does not state the sizes of layers and minibatches, the rates, and the number of
+    # negatives.
 
     rounds: Annotated[Count, "E1, rounds per training"] = 100
     clients: Annotated[Count, "M, users drawn per round; all users if there are fewer"] = 30
@@ -372,10 +373,10 @@ class MetaLearnedSystem(system.NoiselessSystem):
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages: changes of the model by the devices (ClientUpdate).
 
-        A message has one array for each array of the model, with the same name. Each device has its
-        own random stream. Devices are trained 32 at a time: memory holds the result, and the
-        examples and models of 32 devices.
+        A message has the arrays of the model, by name. Each device has its own random stream.
         """
+        # Devices are trained 32 at a time: memory holds the result, and the examples and models of
+        # 32 devices.
         profiles, users, compute = request.profiles, request.sender_rows, request.compute
         model, streams = self.network.check_broadcast(request.broadcast, profiles), request.streams
         blocks = []
@@ -393,10 +394,10 @@ class MetaLearnedSystem(system.NoiselessSystem):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes the scores of all items for ``users``, shape (len(users), n_items).
 
-        Each device first trains the model on its own data in ``interactions`` (section 3.3). A
-        device's random numbers follow from the training's seed and the user's index, so that scores
-        do not depend on the other devices.
+        Each device first trains the model on its own data in ``interactions`` (section 3.3). Its
+        scores do not depend on the other devices.
         """
+        # A device's random numbers follow from the training's seed and the user's index.
         import torch
 
         from fedrec_auditor.targets.papers.privrec.device import score_all_items

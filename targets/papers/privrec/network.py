@@ -39,11 +39,11 @@ class NetworkConfig:
 
     ``embedding_size``: dimension of an embedding.
     ``width``: number of outputs of the first hidden layer.
-    ``has_item_ids``: whether every item has its own embedding. Without genres as features, items
-        always have their own embeddings.
+    ``has_item_ids``: whether every item has its own embedding; always so without genres as
+        features.
     ``has_features``: whether the network reads features of users and items.
-    ``has_mean_genres``: whether an item's genres give one input, the mean of their embeddings,
-        instead of one input each.
+    ``has_mean_genres``: whether an item's genres give one input, the mean of their embeddings;
+        otherwise one input per genre.
     """
 
     embedding_size: int
@@ -149,11 +149,11 @@ class DeviceExamples:
     def draw_examples(cls, interactions: Interactions, streams: Streams, *, negatives: int) -> Self:
         """Draws the training examples of all users of ``interactions``.
 
-        Every stored interaction is a positive. A device gets ``negatives`` different negatives per
-        positive, or fewer if the catalogue has no more; a negative is a random item without an
-        interaction. Each device draws from its own stream in ``streams``. Memory: 8 bytes per
-        device and item of the catalogue.
+        Every stored interaction is a positive. A negative is a random item without an interaction.
+        A device gets ``negatives`` different negatives per positive, or fewer if the catalogue has
+        no more. Each device draws from its own stream in ``streams``.
         """
+        # Memory: 8 bytes per device and item of the catalogue.
         n_items = interactions.n_items
         counts = np.diff(interactions.ratings.indptr).astype(np.int64)
         sizes = counts + np.minimum(negatives * counts, n_items - counts)
@@ -173,9 +173,10 @@ class DeviceExamples:
     def draw_epoch_orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
         """Draws the random order of each device's examples in ``epoch``, shape (n, width).
 
-        Entries of the result are column indices of ``item_ids``; padding is last. ``width`` is the
-        number of columns with padding: at least the number of columns of ``item_ids``. An order
-        depends only on the device's own stream and number of examples.
+        ``width``: number of columns with padding, at least the number of columns of ``item_ids``.
+
+        Entries of the result are column indices of ``item_ids``; padding is last. An order depends
+        only on the device's own stream and number of examples.
         """
         keys = streams.derive(_ORDER + epoch).draw_uniform(width)
         keys[np.arange(width) >= self.n_examples[:, None]] = 2.0

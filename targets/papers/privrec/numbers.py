@@ -148,8 +148,8 @@ def _make_round(system: DpPrivrec) -> PrivateAverage:
 def _list_moves(system: DpPrivrec) -> NDArray[np.float64]:
     """Returns the movements of a round's two averages if one client is replaced, (pairs, 2).
 
-    The averages are those of the clipped changes of the model, and of the bits that state whether a
-    change was clipped. A pair is the change of a client and that of its replacement.
+    The averages are the mean clipped change of the model, and the share of unclipped changes. A
+    pair has the changes of a client and of its replacement.
     """
     one = _make_round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
@@ -188,12 +188,12 @@ def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs, expected and computed: a clipping bit b, and the number of rounds until the
     clipping bound S is 0.
 
-    A client's bit b should be 1 if the norm of its change of the model is at most S, else 0. Lines
-    22 and 23 of Algorithm 2 compute b after the clipping, so that b is always 1.
+    A client's bit b should be 1 if its change of the model has a norm of at most S, else 0.
+    Algorithm 2 computes b after the clipping (lines 22 and 23), so that b is always 1.
 
-    - First pair: the bit b for a change of norm 2 S. The expected bit is 0.
-    - Second pair: the number of rounds until S reaches 0 by lines 8 to 11, without noise. The
-      expected number is infinity.
+    - First pair: the bit b for a change of norm 2 S; expected is 0.
+    - Second pair: the number of rounds until S reaches 0 by lines 8 to 11, without noise; expected
+      is infinity.
     """
     system = DpPrivrec()
     one = _make_round(system)
@@ -213,9 +213,9 @@ def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
 def compare_noise_multipliers() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of a stated and a computed noise multiplier of a round with two averages.
 
-    The averages are those of the clients' changes of the model, and of the bits that state whether
-    a change was clipped. The first pair is for the noise scales of the paper's proof, the second
-    for those of its algorithm.
+    The averages are the mean clipped change of the model, and the share of unclipped changes. The
+    first pair is for the noise scales of the paper's proof, the second for the scales of its
+    algorithm.
     """
     system = DpPrivrec(multiplier=2.0)
     one = _make_round(system)
@@ -231,10 +231,10 @@ def compare_epsilons_by_sampling() -> Iterator[ClaimedAndComputed]:
     """Yields one pair of epsilons per data set: with Poisson sampling, and with a fixed number of
     clients per round.
 
-    The paper assumes Poisson sampling, but draws a fixed number of clients. The true epsilon lies
-    between the two numbers: with a fixed number of clients, two neighbouring data sets attain the
-    first, and the second is a proved upper bound.
+    The paper assumes Poisson sampling, but draws a fixed number of clients. For a fixed number, the
+    first epsilon is a lower bound on the true one, and the second an upper bound.
     """
+    # With a fixed number of clients, two neighbouring data sets attain the first epsilon.
     for n, m in _DATA_SIZES:
         of = {"clients": m, "n_users": n}
         yield compute_lower_epsilon(**of, delta=1e-6), compute_upper_epsilon(**of, delta=1e-6), of
@@ -277,8 +277,7 @@ def compare_true_upload_probability() -> Iterator[ClaimedAndComputed]:
 def compare_joint_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of L2 sensitivities of a round's two averages together: printed, and computed.
 
-    The averages are those of the clients' changes of the model, and of the bits that state whether
-    a change was clipped.
+    The averages are the mean clipped change of the model, and the share of unclipped changes.
     """
     system = DpPrivrec(as_published=False, server_rate=1.0)
     one = _make_round(system)
@@ -302,10 +301,11 @@ def compare_multipliers_by_clip() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of joint noise multipliers of a round's two averages: at clipping bounds 40 and
     5.
 
-    The paper claims that they are equal. The averages are those of the clients' changes of the
-    model, and of the bits that state whether a change was clipped.
+    The paper claims that they are equal. The averages are the mean clipped change of the model, and
+    the share of unclipped changes.
     """
 
+    # The joint noise multiplier at the clipping bound ``clip``.
     def multiplier(clip: float) -> float:
         system = DpPrivrec(as_published=False, server_rate=1.0, initial_clip=clip)
         ratio = np.linalg.norm(_list_moves(system) / _make_round(system).noise_scale, axis=1)
@@ -336,13 +336,16 @@ def compare_undrawn_share_and_epsilons() -> Iterator[ClaimedAndComputed]:
 
     - First pair: the share of users who are not drawn in one round, and in a whole training.
     - Second pair: the proved epsilon of a training against an adversary who is not a client, and
-      against one client. The client knows in which rounds it is drawn itself.
-    - Third pair: as the second pair, with 94 colluding clients in place of one client.
+      against one client.
+    - Third pair: the proved epsilon against an adversary who is not a client, and against 94
+      colluding clients.
     """
+    # A client knows in which rounds it is drawn itself.
     (n, m), system = _DATA_SIZES[0], DpPrivrec()
     rounds = system.rounds
     yield 1.0 - m / n, (1.0 - m / n) ** rounds, {"m": m, "n": n, "rounds": rounds}
 
+    # The proved epsilon against ``colluding`` clients, who know in which rounds they are drawn.
     def bound_against(colluding: int) -> float:
         one, others = system.make_round_mechanism(_MOVIELENS), 943 - colluding
         return _bound_epsilon(_compose_rounds(others, one.batch, rounds, 1.0 / one.mu), 1e-8)
@@ -385,7 +388,7 @@ def compare_attribute_leak_probability() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of probabilities that an upload reveals a user attribute: stated (1), and
     computed.
 
-    The upload is that of a PrivRec device, whose network reads the user's attributes.
+    A PrivRec device, whose network reads the user's attributes, sends the upload.
     """
     before = Privrec().get_mechanism(_ATTRIBUTE, _MOVIELENS)
     assert before is not None

@@ -69,10 +69,12 @@ class Privrec(_FeatureSystem):
         otherwise it reads all of them, as in the paper.
 
     In the paper (section 2.1) the network reads only features, so that no item indices are sent.
-    But genres alone rank items far worse than Table 1 states: HR@20 on MovieLens-100K is 0.085.
-    With ``item_ids`` HR@20 is 0.194, and a message reveals more. If the data have no genres, every
-    item has its own embedding in any case.
+    With ``item_ids``, or if the data have no genres, every item has its own embedding, and a
+    message reveals more.
     """
+
+    # Genres alone rank items far worse than Table 1 states: HR@20 on MovieLens-100K is 0.085. With
+    # ``item_ids`` HR@20 is 0.194.
 
     proximal: Annotated[NonNegative, "mu, weight of the distance to the broadcast"] = 0.01
 
@@ -96,15 +98,13 @@ class DpPrivrec(Privrec):
     """DP-PrivRec: devices clip their change of the model, and the server adds the noise.
 
     DP-PrivRec (Algorithm 2) offers user-level privacy against adversaries who see the model, not
-    against the server.
+    against the server. A round of M clients has three steps:
 
-    A round of M clients has three steps:
-
-    - Each device scales its change to a norm of at most S (one norm over all arrays, equation 8).
-      It also sends a bit b: 1 if the change has this norm without scaling, else 0.
-    - The server adds normal noise to the average change, of deviation (2 S z / M) / sqrt(1 - h),
-      and to the share of bits 1, of deviation (2 z / M) / sqrt(h).
-    - The server moves S by -alpha4 (noisy share - gamma), and broadcasts S with the model.
+    1. Each device scales its change to a norm of at most S (one norm over all arrays, equation 8).
+       It also sends a bit b: 1 if the change has this norm without scaling, else 0.
+    2. The server adds normal noise to the average change, of deviation (2 S z / M) / sqrt(1 - h),
+       and to the share of bits 1, of deviation (2 z / M) / sqrt(h).
+    3. The server moves S by -alpha4 (noisy share - gamma), and broadcasts S with the model.
 
     ``rounds``: number of rounds, E1 in the paper.
     ``server_rate``: alpha3, learning rate of the server; chosen here.
@@ -116,27 +116,25 @@ class DpPrivrec(Privrec):
     ``clip_rate``: alpha4, learning rate of the clipping bound S; chosen here.
     ``as_published``: whether the algorithm has the two flaws of the printed algorithm.
 
-    The other defaults are the paper's (sections 4.3, 4.4). At alpha3 = 1 it does not matter whether
-    line 9 applies the rate before or after the noise.
+    The other defaults are the paper's (sections 4.3, 4.4). The two flaws are:
 
-    Two flaws of the printed algorithm:
-
-    - b is computed after clipping (lines 22 and 23). Then b is 1 for every change as long as S > 0,
-      and S falls by alpha4 (1 - gamma) per round until it is below zero. There, changes are scaled
-      by a negative number, b is 0, and S rises again.
+    - b is computed after clipping (lines 22 and 23), so that b is 1 as long as S > 0. Repaired, b
+      is computed before clipping, and S stays at 0 or above.
     - The noise is added after the multiplication by alpha3 (line 9), so that the accounting does
-      not cover a larger alpha3.
+      not cover a larger alpha3. Repaired, alpha3 multiplies the noise too.
 
-    ``as_published=False`` repairs both: b is computed before clipping, alpha3 multiplies the noise
-    too, and S stays at 0 or above.
-
-    The paper's tables of epsilon are for z = 1 (section 4.4). This z destroys the training: the
-    noise on every weight has deviation 4.87, and weights begin at 0.06 to 0.35. For every S the
-    noise is longer than the average change can be, by a factor of 2 z sqrt(weights/(1-h))/M, which
-    is 37.7 on MovieLens 100K. Devices whose training overflows return no change. Figures 3 and 4,
-    "within 10%" of PrivRec, are for a z that section 4.3 does not print. They are possible at z =
-    0.003, where epsilon is a million (../README.md).
+    The paper's tables of epsilon are for z = 1 (section 4.4). This z destroys the training.
     """
+
+    # At alpha3 = 1 it does not matter whether line 9 applies the rate before or after the noise.
+    # With the first flaw, S falls by alpha4 (1 - gamma) per round until it is below zero. There,
+    # changes are scaled by a negative number, b is 0, and S rises again.
+    #
+    # Why z = 1 destroys the training: the noise on every weight has deviation 4.87, and weights
+    # begin at 0.06 to 0.35. For every S the noise is longer than the average change can be, by a
+    # factor of 2 z sqrt(weights/(1-h))/M, which is 37.7 on MovieLens 100K. Devices whose training
+    # overflows return no change. Figures 3 and 4, "within 10%" of PrivRec, are for a z that section
+    # 4.3 does not print. They are possible at z = 0.003, where epsilon is a million (../README.md).
 
     rounds: int = 1000
     server_rate: float = 1.0
@@ -158,9 +156,9 @@ class DpPrivrec(Privrec):
         """Returns the requested messages: clipped changes of the model, and bits b (lines 13 to
         25).
 
-        A message has one array for each array of the model, with the same name, and the array
-        "bit", which states whether the change fits the clipping bound. Raises InputError if the
-        broadcast has no clipping bound.
+        A message has the arrays of the model, by name, and the array "bit", which states whether
+        the change fits the clipping bound. Raises InputError if the broadcast has no clipping
+        bound.
         """
         received = None if request.broadcast is None else request.broadcast.get(CLIP)
         if received is None or np.shape(received) != ():
@@ -205,10 +203,10 @@ class DpPrivrec(Privrec):
         """Returns the mechanism of one round: from the clients' changes of the model to two noisy
         averages.
 
-        The averages are those of the clipped changes, and of the bits that state whether a change
-        fits the clipping bound. Changes have one coordinate here, which suffices because the noise
-        is equal in all directions.
+        The averages are the mean clipped change (with one coordinate here), and the share of
+        unclipped changes.
         """
+        # One coordinate suffices because the noise is equal in all directions.
         return PrivateAverage(
             multiplier=self.multiplier,
             clip=self.initial_clip,
@@ -223,18 +221,21 @@ class DpPrivrec(Privrec):
         """Returns the mechanism of all rounds in the horizon of ``scope``, from the protected data
         to the adversary's view.
 
-        - The adversary is another client (a peer), who sees only the noisy averages: the mechanism
-          of one round, repeated. If only M of N clients are drawn, this is the mechanism of a
-          worst-case training: all other clients' changes lie at one end of the clipping ball, and
-          the replaced client moves from that end to the opposite end. The output of a round is then
-          distributed as N(1, z^2) with probability M/N, and otherwise as N(0, z^2), where z is
-          ``compute_joint_noise_multiplier`` (``losses.pairs.FixedSizeSamplePair``).
-        - The adversary sees uploads, such as the server: the result of ``Privrec``.
-        - The adversary sees only the published model: None.
+        The result depends on the adversary:
+
+        - Another client (a peer), who sees only the noisy averages: the mechanism of one round,
+          repeated. If only M of N clients are drawn, a round outputs N(1, z^2) with probability
+          M/N, and otherwise N(0, z^2), with z from ``compute_joint_noise_multiplier``.
+        - An adversary who sees uploads, such as the server: the result of ``Privrec``.
+        - An adversary who sees only the published model: None.
 
         For a peer the result is also None if the unit is not a user, or if a user is added or
-        removed, which moves the averages by less than a replacement.
+        removed.
         """
+        # If M of N clients are drawn, the mechanism is that of a worst-case training: all other
+        # clients' changes lie at one end of the clipping ball, and the replaced client moves from
+        # that end to the opposite end (``losses.pairs.FixedSizeSamplePair``). Adding or removing a
+        # user moves the averages by less than a replacement.
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return super().get_mechanism(scope, population)
         plain = scope.unit is Unit.USER and scope.adjacency is not Adjacency.ADD_REMOVE
@@ -249,20 +250,20 @@ class DpPrivrec(Privrec):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the server's Gaussian noise in all rounds of ``scope``.
 
-        In each round M of N clients are drawn without replacement. The event of a round depends on
-        the change between the neighbouring inputs:
+        In each round M of N clients are drawn without replacement. The adversary must not know
+        which clients are drawn. The event of a round depends on the change between the neighbouring
+        inputs:
 
-        - A user is replaced: the Gaussian mechanism on the drawn clients, because drawing them
-          amplifies privacy.
+        - A user is replaced: the Gaussian mechanism on the drawn clients, which amplifies privacy.
         - A user is added or removed: the Gaussian mechanism with Poisson sampling, and with the
           noise multiplier for a replaced user (proved in ``losses.pairs.FixedSizeSamplePair``).
         - Otherwise: the Gaussian mechanism without sampling, whose epsilon is an upper bound.
 
-        The adversary must not know which clients are drawn. Another client (a peer) knows whether
-        it is drawn itself, so that M or M - 1 clients are drawn from the N - 1 other clients; the
-        event has M. The result is ``NonPrivateDpEvent`` against an adversary who sees messages
-        without the server's noise.
+        The result is ``NonPrivateDpEvent`` against an adversary who sees messages without the
+        server's noise.
         """
+        # Another client (a peer) knows whether it is drawn itself, so that M or M - 1 clients are
+        # drawn from the N - 1 other clients; the event has M.
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()
         one, m = self.make_round_mechanism(population).event(), self.count_clients(population)
@@ -274,11 +275,10 @@ class DpPrivrec(Privrec):
         return dp.SelfComposedDpEvent(one, self.count_randomizer_uses(scope.horizon))
 
     def compute_joint_noise_multiplier(self, population: Population) -> float:
-        """Returns the noise multiplier of a round's two averages together.
+        """Returns the noise multiplier of a round's two averages together: noise deviation over
+        sensitivity.
 
-        The multiplier is the deviation of the noise divided by the sensitivity. The averages are
-        those of the clients' changes of the model, and of the bits that state whether a change fits
-        the clipping bound.
+        The averages are the mean clipped change of the model, and the share of bits b that are 1.
         """
         return 1.0 / self.make_round_mechanism(population).mu
 
@@ -306,10 +306,10 @@ class PrivrecCen(system.CentralSystem, Privrec):
     """PrivRec-CEN: PrivRec's training on data that the server has collected.
 
     PrivRec-CEN (section 4.1) runs Algorithm 1 within a trusted server, with each user as a task.
-
-    Only the final model leaves the server. A run therefore records a published model and no
-    messages, and the audit examines this model. The model is that of PrivRec for an equal seed.
+    Only the final model leaves the server: a run records a published model and no messages.
     """
+
+    # The model is that of PrivRec for an equal seed.
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs PrivRec's training within the server."""
@@ -320,13 +320,12 @@ class PrivrecCen(system.CentralSystem, Privrec):
 class FcfMeta(Fcf):
     """FCF (federated collaborative filtering), a baseline of PrivRec, measured on new devices.
 
-    The system is ``fcf`` with another measurement of utility, that of the paper's meta-learned
-    systems (section 4.1); it is not meta-learned itself. A new device, which took no part in the
-    training, fits its user vector to half of its data (equation 4 of the FMF-LDP paper).
-
-    The settings are those of the FMF-LDP paper, because the PrivRec paper prints none for FCF. In
-    Table 1 FCF is below all other systems.
+    The system is ``fcf`` with the settings of the FMF-LDP paper. Utility is measured as for the
+    meta-learned systems (section 4.1): a new device, which took no part in the training, fits its
+    user vector to half of its data (equation 4 of the FMF-LDP paper).
     """
+
+    # The PrivRec paper prints no settings for FCF. In Table 1 FCF is below all other systems.
 
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
@@ -336,10 +335,10 @@ class FoflSelf(MetaLearnedSystem):
     """FOFL-SELF: first-order federated meta-learning of item embeddings, without side features.
 
     The system is PrivRec (REPTILE, equation 6) without features of users and items, and without the
-    proximal term. The network reads only item embeddings, so that all users have equal models until
-    their devices train. Source: section 4.1; the original paper (Jalalirad et al. 2019) is not
-    followed further.
+    proximal term (section 4.1). All users have equal models until their devices train.
     """
+
+    # The original paper (Jalalirad et al. 2019) is not followed further.
 
     @property
     def network(self) -> NetworkConfig:
@@ -352,13 +351,13 @@ class FoflSelf(MetaLearnedSystem):
 class NnSelf(_FeatureSystem):
     """NN-SELF: second-order federated meta-learning, with separate support and query sets.
 
-    The system uses MAML (equations 3 to 5). A device takes steps on a support set, and computes the
-    gradient of a query set's loss after these steps with respect to the weights before them, with
-    second derivatives. It sends minus this gradient. The server adds alpha2 times the sum over
-    devices to the model (equation 5).
+    The system uses MAML (equations 3 to 5). A device takes steps on a support set. It computes the
+    gradient of a query set's loss after these steps, with respect to the weights before them, and
+    sends minus this gradient. The server adds alpha2 times the sum over devices to the model
+    (equation 5).
 
-    A new device takes its steps on all of its data (section 4.1: its training set is the support
-    set). The network and its features are those of PrivRec.
+    A new device takes its steps on all of its data (section 4.1). The network and its features are
+    as in PrivRec.
 
     ``server_rate``: alpha2, learning rate of the server for the sum over devices.
     ``local_epochs``: number of steps of full gradients on the support set. Equation 4 has one step
@@ -379,9 +378,7 @@ class NnSelf(_FeatureSystem):
         """Computes the update that each device uploads, as tensors by name: the negative MAML
         gradient.
 
-        A device takes steps on one half of its examples (the support set). The MAML gradient is
-        that of the loss on the other half (the query set) after these steps, with respect to the
-        weights before them.
+        ``compute_maml_update`` defines this gradient.
         """
         from fedrec_auditor.targets.papers.privrec.device import compute_maml_update
 

@@ -40,8 +40,7 @@ class DpSgdMf(NoisyMf):
     """Central matrix factorization by DP-SGD: gradients are clipped, not embeddings.
 
     One trusted party trains user and item embeddings by DP-SGD (Abadi et al. 2016), and publishes
-    them. The system is "gradient clipping" in Figure 4 (section 4.3). If the unit is the user, at
-    most theta = 10 ratings per user are used.
+    them. The system is "gradient clipping" in Figure 4 (section 4.3).
 
     ``parties``: number of parties, always 1: the party holds all data.
     ``split``: rule that divides items among parties; not used with a single party.
@@ -75,31 +74,31 @@ class DpSgld(NoisyMf):
     """Central matrix factorization by noisy stochastic gradient Langevin dynamics.
 
     The baseline DP-SGLD (Liu, Wang, Smola, RecSys 2015) computes its noise from the claimed epsilon
-    by advanced composition. The noise of a step is the larger of this noise and the noise of
-    Langevin dynamics.
+    by advanced composition. If the noise of Langevin dynamics is larger, a step has this noise.
 
-    The federated-MF paper prints no formula for the noise. It states that DP-SGLD bounds the errors
-    of predictions, and that advanced composition needs more noise than the moments accountant. The
-    formula assumed here is Wang, Fienberg and Smola 2015, Algorithm 2: the noise on the gradient
-    sum of a batch has variance
+    The federated-MF paper prints no formula. Assumed is Algorithm 2 of Wang, Fienberg and Smola
+    2015. The noise on the gradient sum of a batch has variance
 
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2,
 
-    for K steps on batches of n' of n rows, Lipschitz constant L, and the delta of the claim.
-
-    L is the sensitivity to a rating, or to ``trim`` ratings if the unit is the user. Errors are
-    clipped to [-R, R], and embeddings to norm^2 <= R, for the largest rating R. This L is as large
-    as with the clipping of equation 6, although entries may have any sign here. The prior is flat
-    within the balls of norm^2 <= R.
-
-    The noise is about 30 times that of the moments accountant. Even without amplification by
-    sampling, the proved epsilon is little more than the claim.
+    for K steps on batches of n' of n rows, and the delta of the claim. L is the sensitivity to one
+    rating, or to all ratings of a user if the unit is the user. Errors are clipped to [-R, R], and
+    embeddings to norm^2 <= R, for the largest rating R.
 
     ``parties``: number of parties, always 1: the party holds all data.
     ``split``: rule that divides items among parties; not used with a single party.
     ``epsilon``: claimed epsilon, from which the noise is computed.
     ``learning_rate``: initial learning rate g; the paper does not print it.
     """
+
+    # The federated-MF paper states that DP-SGLD bounds the errors of predictions, and that advanced
+    # composition needs more noise than the moments accountant. L is the Lipschitz constant of
+    # Algorithm 2, for a user with ``trim`` ratings if the unit is the user. This L is as large as
+    # with the clipping of equation 6, although entries may have any sign here. The prior is flat
+    # within the balls of norm^2 <= R.
+    #
+    # The noise is about 30 times that of the moments accountant. Even without amplification by
+    # sampling, the proved epsilon is little more than the claim.
 
     parties: int = 1
     split: Literal["random", "category"] = "random"
@@ -113,9 +112,8 @@ class DpSgld(NoisyMf):
     noise_setting = settings.NoiseSetting(budget_names=("epsilon",), noiseless_value=1e6)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
-        """Returns the Gaussian noise on gradients with clipped errors, by advanced composition.
-
-        The variance of the noise is the formula in the class's docstring.
+        """Returns the Gaussian noise on gradients with clipped errors (formula in the class's
+        docstring).
 
         ``n_users``: number n of the party's users (rows).
         ``with_users``: whether L covers gradients with respect to user embeddings, besides those
@@ -129,7 +127,7 @@ class DpSgld(NoisyMf):
         return UserItemNoise(noise_multiplier=z, sigma=sigma, clipping=clipping)
 
     def make_descent(self, n_users: int, with_users: bool = True) -> descent.GradientDescent:
-        """Returns the gradient steps of a party, whose noise is at least that of Langevin dynamics.
+        """Returns the gradient steps of a party, with at least the noise of Langevin dynamics.
 
         ``n_users``: number of the party's users.
         ``with_users``: whether the steps move user embeddings too, not item embeddings alone.
@@ -141,26 +139,22 @@ class DpSgld(NoisyMf):
 class ObjPertb(System):
     """Central matrix factorization with a perturbed objective, which publishes item embeddings.
 
-    ObjPertb (Hua, Xia, Zhong, IJCAI 2015) protects the value of one rating.
-
-    The curator factorizes the ratings by alternating least squares, and keeps the user embeddings
-    u, clipped to |u| <= 1. For every item it publishes the embedding v that minimizes the perturbed
-    objective
+    ObjPertb (Hua, Xia, Zhong, IJCAI 2015) protects the value of one rating. The curator factorizes
+    the ratings by alternating least squares, and keeps the user embeddings u, clipped to |u| <= 1.
+    For every item it publishes the embedding v that minimizes
 
         sum over the item's ratings x of (x - u.v)^2 + lambda |v|^2 + b.v.
 
     The vector b is random, with density proportional to exp(-epsilon |b| / (2R)), for the largest
-    rating R, because a change of a rating's value changes the gradient of the objective by at most
-    2R|u|. If the unit is the user, epsilon is divided among the user's ratings, at most ``trim``.
-    The federated-MF paper compares with this method (section 4.3, Figure 5) but does not describe
-    it. The variant with a trusted curator and the settings here are assumed.
+    rating R. If the unit is the user, epsilon is divided by the maximum number of a user's ratings.
 
-    This density suffices only if user embeddings are fixed. But they are computed from the same
-    ratings without noise, so that the method as published has no proof. In the repaired version
-    (``as_published`` is false) user embeddings are random and public, and epsilon is exact for the
-    value of a rating that is present in both neighbouring inputs: b is then a linear function of v,
-    whose slope does not depend on the ratings' values. No epsilon holds for the presence of a
-    rating, because it changes the gradient by 2u(x - u.v), which grows with v.
+    The federated-MF paper compares with this method (section 4.3, Figure 5) but does not describe
+    it. The settings and the trusted curator are assumed. There are two versions:
+
+    - As published, the method has no proof: user embeddings are computed from the same ratings
+      without noise.
+    - Repaired, user embeddings are random and public. Epsilon is exact for the value of a rating
+      that both neighbouring inputs contain. No epsilon holds for the presence of a rating.
 
     ``factors``: number p of entries of an embedding.
     ``bound``: R, upper bound of all ratings: the largest possible rating.
@@ -170,9 +164,13 @@ class ObjPertb(System):
         items.
     ``unit``: data that epsilon protects, the value of a "rating" or all values of a "user".
     ``trim``: maximum number of ratings of a user; not used if the unit is the rating.
-    ``as_published``: whether user embeddings are fitted to the same ratings, as published;
-        otherwise they are random and public.
+    ``as_published``: whether the version is the published one; otherwise the repaired one.
     """
+
+    # The density of b: a change of a rating's value changes the gradient of the objective by at
+    # most 2R|u|. This suffices only if user embeddings are fixed. In the repaired version they are,
+    # and b is a linear function of v, whose slope does not depend on the ratings' values. The
+    # presence of a rating changes the gradient by 2u(x - u.v), which grows with v.
 
     factors: settings.EmbeddingSize = 20
     bound: BestRating = 5.0
@@ -325,23 +323,25 @@ class GdDr(system.ReportingSystem, LocalMf):
     """Local matrix factorization by one-bit reports of a gradient in fewer dimensions.
 
     Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018) is the paper's local baseline. The server draws
-    a random matrix Phi (``rows``, n_items), with entries N(0, 1/rows). A training has T rounds:
+    a random matrix Phi (``rows``, n_items), with entries N(0, 1/rows). Each of T rounds has three
+    steps:
 
-    - A device multiplies its item gradient by Phi. The gradient has the row 2 (u.v - x) u for a
-      rating x of an item v, with the user embedding u.
-    - The device clips the product to [-1, 1], draws one of its entries uniformly, and reports the
-      entry as one randomized sign with epsilon/T. Then it takes a step on u.
-    - The server descends along Phi^T times the mean report. This is an unbiased estimate of the
-      mean gradient unless entries were clipped.
+    1. A device multiplies its item gradient by Phi. The gradient has the row 2 (u.v - x) u for a
+       rating x of an item v, with the user embedding u.
+    2. The device clips the product to [-1, 1], and reports one random entry as a randomized sign
+       with epsilon/T. Then it takes a step on u.
+    3. The server descends along Phi^T times the mean report.
 
-    Li et al. compare with this method, but do not state its settings (except T = 10, section 6.3).
-    The split of epsilon, the number of rows and the use of Phi^T are assumed. Embeddings are not
-    regularized, but constrained by equation 6 (entries >= 0, norm^2 at most the largest rating).
+    The paper states no settings except T = 10 (section 6.3). The split of epsilon, the number of
+    rows and the use of Phi^T are assumed. Embeddings are constrained by equation 6.
 
     ``epsilon``: claimed epsilon of a user over the training.
     ``rows``: number of rows of the random matrix Phi.
     ``learning_rate``: initial learning rate of the server for the item embeddings.
     """
+
+    # Phi^T times the mean report is an unbiased estimate of the mean gradient unless entries were
+    # clipped. Embeddings are not regularized.
 
     epsilon: Annotated[Epsilon, "epsilon of a user over the training"] = 10.0
     rows: Annotated[Count, "rows of the random matrix Phi"] = 50

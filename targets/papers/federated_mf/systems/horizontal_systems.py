@@ -34,10 +34,8 @@ class FmfHfl(system.NoiselessSystem, PartyMf):
     """Federated matrix factorization between parties that hold some users each, without protection.
 
     FMF in the horizontal setting (Figure 3a, equation 5): each party k sends its item embeddings
-    V^(k), without clipping and noise.
-
-    Gradient descent moves user and item embeddings. At a party with n_k of the n users, the
-    learning rate of user embeddings is n_k/n times that of item embeddings.
+    V^(k), without clipping and noise. At a party with n_k of the n users, user embeddings have
+    n_k/n times the learning rate of item embeddings.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training.
@@ -61,18 +59,17 @@ class FmfHfl(system.NoiselessSystem, PartyMf):
 class HflLocalSgd(NoUploadSystem, PartyMf):
     """Horizontal parties that train without each other and keep their models.
 
-    This baseline is "local SGD", the dotted lines of Figure 9 (section 5.3): a party gains from
-    HFL-SGDMF only if HFL-SGDMF is more accurate.
-
-    Each party minimizes its own loss over its user and item embeddings, by T T' steps (T rounds of
-    T' steps, Figure 3a for a single party) from a random start, without clipping and noise. The
-    party predicts with these embeddings. The system makes no claim and reveals nothing.
+    This baseline is "local SGD", the dotted lines of Figure 9 (section 5.3). Each party takes T T'
+    steps on its own loss (T rounds of T' steps), from a random start, without clipping and noise.
+    It predicts with its own embeddings. The system makes no claim and reveals nothing.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training; always 0,
         because parties train alone from the start.
     ``tuning_rate``: learning rate of the fine-tuning steps; not used.
     """
+
+    # A party gains from HFL-SGDMF only if HFL-SGDMF is more accurate than this baseline.
 
     learning_rate: float = 0.1
     tuning: Annotated[int, AllowedValues((0,), "to be 0: parties train alone from the start")] = 0
@@ -90,26 +87,24 @@ class HflSgdmf(NoisyMf):
     """Horizontal federated matrix factorization with fitted users and noisy item embeddings.
 
     HFL-SGDMF (Figure 3c): a training has T rounds of T' noisy steps each. Proposition 3 accounts
-    for the T' steps of one round only.
+    for the T' steps of one round only. A training has three stages:
 
-    A training has three stages:
-
-    - First stage: each party k fits its user embeddings to the initial item embeddings V, without
-      noise or trimming.
-    - Second stage: only the party's item embeddings V^(k) move, with embedding clipping and noise.
-    - Last stage: each party fine-tunes user and item embeddings on all its ratings, without noise,
-      and keeps them.
+    1. Each party k fits its user embeddings to the initial item embeddings V, without noise or
+       trimming.
+    2. Only the party's item embeddings V^(k) move, with embedding clipping and noise.
+    3. Each party fine-tunes user and item embeddings on all its ratings, without noise, and keeps
+       them.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``noise_multiplier``: z, deviation of the noise divided by the claimed sensitivity; 1.7 makes
         epsilon about 0.85 over T T' steps by the authors' package, TensorFlow Privacy.
-    ``tuning``: number of fine-tuning steps (last stage); assumed, as the paper does not print it.
+    ``tuning``: number of fine-tuning steps (stage 3); assumed, as the paper does not print it.
     ``tuning_rate``: learning rate of the fine-tuning steps; assumed.
-    ``fitting``: number of steps that fit user embeddings (first stage); assumed, as the paper does
-        not print it.
-    ``train_both``: whether user embeddings begin at random and take a step without noise whenever
-        item embeddings do (equation 5), so that there is no first stage. Figure 8 calls this
-        variant vanilla; its claim is that of HFL-SGDMF.
+    ``fitting``: number of steps that fit user embeddings (stage 1); assumed, as the paper does not
+        print it.
+    ``train_both``: whether stage 1 is left out: user embeddings then start at random, and take a
+        step without noise in every noisy step (equation 5). Figure 8 calls this variant vanilla; it
+        has the claim of HFL-SGDMF.
     """
 
     learning_rate: float = 0.1
@@ -142,18 +137,22 @@ class HflSgdmf(NoisyMf):
         """Number of steps that fit user embeddings to the initial item embeddings: ``fitting``, or
         0.
 
-        The number is 0 if user embeddings are not fitted: if ``train_both`` is set, and in the
-        repaired version (``as_published`` false) if the unit is a rating.
+        The number is 0 in two cases, in which user embeddings start at random:
+
+        - ``train_both`` is set: noisy steps also move user embeddings.
+        - ``as_published`` is false and ``unit`` is "rating": user embeddings do not move until all
+          noisy steps are done.
         """
         return self.fitting if self.make_noise(1).has_user_fitting and not self.train_both else 0
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
         """Returns the Gaussian noise on item gradients, of deviation z Delta.
 
-        z is ``noise_multiplier``, and Delta the sensitivity in section 5.2 of the paper. User
-        embeddings are fitted before the noisy steps, or move in these steps (``train_both``).
+        z is ``noise_multiplier``, and Delta the sensitivity in section 5.2 of the paper.
         ``n_users`` and ``with_users`` are not used.
         """
+        # User embeddings are fitted before the noisy steps, or move in these steps
+        # (``train_both``).
         return ItemNoise.for_system(self, self.noise_multiplier, moves=self.train_both)
 
     def compute_round_epsilon(self, population: Population) -> float:
@@ -176,16 +175,18 @@ class HflSgdmf(NoisyMf):
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
 
         The mechanism outputs the rows of one user's items in the party's item embeddings of every
-        round, for broadcasts that the server chooses. The bound (``lower_bounds``) depends on the
-        system's unit:
+        round. The server chooses the broadcasts. The bound (``lower_bounds``) is
 
-        - Unit "user": for adding or removing a user.
-        - Unit "rating": for adding or removing a rating that changes the direction of its user's
-          embedding.
+        - for unit "user": for adding or removing a user;
+        - for unit "rating": for adding or removing a rating that changes the direction of its
+          user's embedding.
 
-        None if no bound is known: for other changes of the data, for adversaries other than the
-        server, without noise, if units are sampled independently (``as_published`` false), and if
-        noisy steps also move user embeddings (``train_both``).
+        None if no bound is known:
+
+        - for other changes of the data, and for adversaries other than the server;
+        - without noise;
+        - in the repaired version (``as_published`` false);
+        - if noisy steps also move user embeddings (``train_both``).
         """
         noise = self.make_noise(population.n_users)
         plain = self.sampling.unit == "row" and not noise.trains_users and noise.sigma > 0
@@ -210,14 +211,15 @@ class HflSynsgd(NoisyMf):
     """Horizontal federated matrix factorization whose parties share a noisy gradient in every step.
 
     HFL-synSGD claims the moments accountant's epsilon for T noisy gradients of sampled rows. The
-    paper describes this adaptation of DP-SGD (section 5.3) in one sentence.
+    paper describes this adaptation of DP-SGD (section 5.3) in one sentence. User and item
+    embeddings start at random. Each of T = 1000 rounds has two steps:
 
-    User and item embeddings start at random. In each of T = 1000 rounds a party sends the noisy sum
-    of its item gradients, and takes a step on its user embeddings without noise. The server divides
-    each sum by the party's mean number of ratings per user, takes a step along the mean of the
-    sums, weighted by the parties' shares n_k/n of users, and projects the item embeddings to the
-    constraints of equation 6. Embedding clipping and the fine-tuning at the end are those of
-    HFL-SGDMF.
+    1. A party sends the noisy sum of its item gradients. It takes a step on its user embeddings
+       without noise.
+    2. The server divides each sum by the party's mean number of ratings per user. It takes a step
+       along the mean of the results, weighted by the parties' shares of users.
+
+    Embeddings are clipped (equation 6), and fine-tuned at the end, as in HFL-SGDMF.
 
     ``rounds``: number T of rounds, each with one step.
     ``local_steps``: number of steps per round, always 1.
@@ -242,15 +244,16 @@ class HflSynsgd(NoisyMf):
 
     @property
     def exchange(self) -> _ItemSummation:
-        """Protocol in which parties send noisy gradients instead of item embeddings."""
+        """Protocol in which parties send noisy gradients, not item embeddings."""
         return _ItemSummation(self.make_noise(1).trains_users, self.tuning, self.tuning_rate)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
         """Returns the Gaussian noise on item gradients, of deviation z Delta.
 
-        z is ``noise_multiplier``, and Delta the sensitivity in section 5.2 of the paper. User
-        embeddings move in every step, without noise. ``n_users`` and ``with_users`` are not used.
+        z is ``noise_multiplier``, and Delta the sensitivity in section 5.2 of the paper.
+        ``n_users`` and ``with_users`` are not used.
         """
+        # User embeddings move in every step, without noise.
         return ItemNoise.for_system(self, self.noise_multiplier, moves=True)
 
 

@@ -45,17 +45,17 @@ class LflLdp(PretrainedMf):
     """Local federated matrix factorization, in which every device adds noise to its messages.
 
     This is LFL-SGDMF with "LDP level noise" and without secure aggregation (section 6.3, Figure
-    10). The paper describes it in one sentence, as evidence that cooperation cannot help with noise
-    of this size.
-
-    Devices fit their user embeddings to the initial item embeddings (stage 1). In each of T rounds
-    a device sends the gradient of one of its ratings, as a table of all items. Every entry gets
-    noise of deviation z 2 R^(3/2), for the largest rating R. The server takes a step on the mean of
-    the messages.
+    10). Devices fit their user embeddings to the initial item embeddings (stage 1). In each of T
+    rounds a device sends the gradient of one of its ratings, as a table of all items. Every entry
+    gets noise of deviation z 2 R^(3/2), for the largest rating R. The server takes a step on the
+    mean of the messages.
 
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; assumed. At 1.64 the
         local epsilon of T = 10 rounds is about 10, the epsilon of GD-DR.
     """
+
+    # The paper describes the system in one sentence, as evidence that cooperation cannot help with
+    # noise of this size.
 
     noise_multiplier: float = 1.64
 
@@ -74,9 +74,10 @@ class LflLdp(PretrainedMf):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy messages of a user within the horizon.
 
-        The event is one Gaussian mechanism per round. For adding or removing a user, the
-        sensitivity is the largest norm of one gradient. For all other changes it is the largest
-        distance of two gradients.
+        The event is one Gaussian mechanism per round. Its sensitivity is
+
+        - for adding or removing a user: the largest norm of one gradient;
+        - for all other changes: the largest distance of two gradients.
         """
         apart = descent.Clipping.make_projection(self.bound).max_distance_ratio
         z = self.noise_multiplier / (1.0 if scope.protects_user_presence else apart)
@@ -121,16 +122,17 @@ class LflSgdmf(PretrainedMf):
     LFL-SGDMF is the system of Figure 3d. The claim of Theorem 5 ignores the noisy sum that the
     server sees before the noise is replaced.
 
-    User embeddings are fitted to the initial item embeddings V and then stay fixed. A round of n
-    devices has two messages per device:
+    User embeddings are fitted to the initial item embeddings V and then stay fixed. In a round of n
+    devices:
 
-    - Each device draws one of its ratings and sends the rating's gradient, as a table of all items,
-      with noise xi of variance sigma^2/((1 - omega) n), through secure aggregation. The devices
-      whose first message arrived are called survivors; U1 is the set of survivors.
-    - Each survivor sends -xi plus new noise of variance sigma^2/|U1|, without secure aggregation.
+    1. Each device draws one of its ratings. It sends the rating's gradient, as a table of all
+       items, with noise xi of variance sigma^2/((1 - omega) n), through secure aggregation. The
+       survivors U1 are the devices whose message arrived.
+    2. Each survivor sends -xi plus new noise of variance sigma^2/|U1|, without secure aggregation.
+    3. The server takes a step on the sum of all messages.
 
-    The server takes a step on the sum of all messages. A round with at most (1 - omega) n survivors
-    is halted, and reveals no messages. sigma is z 2 R^(3/2), for the largest rating R.
+    sigma is z 2 R^(3/2), for the largest rating R. A round with at most (1 - omega) n survivors is
+    halted, and reveals no messages.
 
     ``noise_multiplier``: z; the paper prints none. 12 makes the claimed epsilon of T = 10 rounds
         about 1.
@@ -139,18 +141,17 @@ class LflSgdmf(PretrainedMf):
     ``dropout``: probability that a device drops out, before each of the two messages; a message is
         in the sum completely or not at all.
     ``colluding``: share of users who reveal their noise to the server, and never drop out.
-    ``overstated``: announced number of survivors divided by the true number |U1|, for a lying
-        server; 1 if the server does not lie. Devices believe the announced number and add less
-        noise.
+    ``overstated``: announced number of survivors divided by the true number |U1|; above 1 if the
+        server lies, so that devices add less noise.
     ``as_published``: whether the protocol is the paper's; otherwise it is repaired.
 
-    By section 1.1 a party has to trust neither colluding users nor the server.
-
-    In the repaired protocol the noise xi is the sum of two independent parts, and the second
-    message removes one of them. The distributions of a first message and of the final noise are
-    those of the paper. If the server announces the true number of survivors, the messages reveal no
+    In the repaired protocol xi is the sum of two independent parts, and the second message removes
+    one of them. If the server announces the true number of survivors, the messages then reveal no
     more than their sum.
     """
+
+    # By section 1.1 a party has to trust neither colluding users nor the server. In the repaired
+    # protocol, the distributions of a first message and of the final noise are those of the paper.
 
     noise_multiplier: float = 12.0
     omega: Annotated[settings.OpenUnitInterval, "tolerated share of dropouts"] = 0.3
@@ -189,24 +190,24 @@ class LflSgdmf(PretrainedMf):
         """Returns the mechanism of all rounds, for adding or removing an honest user, a rating or
         an interaction.
 
-        In a round each device sends a noisy gradient (first message), and then a replacement of its
-        noise (second message). The mechanism outputs, per round, the sum of the first messages, and
-        each second message.
+        The mechanism outputs, per round, the sum of the first messages (noisy gradients), and each
+        second message (replacement of the noise). With dropouts, it also outputs the numbers of
+        survivors, and the protected user's device may drop out. The worst case is assumed:
 
-        - Item embeddings V are the worst ones in every round, as in the paper's Theorem 1 (the
-          maximum over all auxiliary input): an item embedding of 0, for a user embedding of squared
-          norm R (the largest rating). A malicious server can broadcast this item embedding, or many
-          other users' low ratings keep it at 0. With few such ratings the noise moves V, and a
-          training reveals less.
-        - A rating or interaction is added to a user who has another rating, which changes the
-          message more than adding a user (``find_message_distance``). In a catalogue of one item,
-          adding it is adding the user.
-        - With dropouts, the protected user's device may also drop out, and the mechanism also
-          outputs the numbers of survivors.
+        - Item embeddings V are the worst ones in every round, as in the paper's Theorem 1.
+        - A rating or interaction is added to a user who has another rating.
 
         None without noise, for replacing data, and for adversaries other than a server that sees
         the first messages through secure aggregation (``Vantage.AGGREGATE``).
         """
+        # Theorem 1 takes the maximum over all auxiliary input. The worst item embedding is 0, for a
+        # user embedding of squared norm R (the largest rating). A malicious server can broadcast
+        # it, or many other users' low ratings keep it at 0. With few such ratings the noise moves
+        # V, and a training reveals less.
+        #
+        # A rating that is added to a user with another rating changes the message more than adding
+        # a user (``find_message_distance``). In a catalogue of one item, adding it is adding the
+        # user.
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.noise_multiplier > 0 and scope.unit in units
         plain = plain and scope.adjacency is not Adjacency.REPLACE
@@ -239,15 +240,16 @@ class LflSgdmf(PretrainedMf):
         that the adversary of ``scope`` does not know:
 
         - Server with secure aggregation of first messages: the noise of ``TwoRoundNoise``. If
-          devices drop out, the dropouts are those that leave the least unknown noise
+          devices drop out, it is the least over the tolerated dropouts
           (``secure_aggregation.min_variance``).
         - Peers, who see only the broadcast models: the noise of the sum of all messages.
         - Server without secure aggregation: the part of a device's own noise that remains unknown.
 
-        Adding or removing a user adds or removes one gradient. Any other change replaces one
-        gradient by another, at a distance of at most 1.618 times the largest norm
-        (``Clipping.max_distance_ratio``).
+        The sensitivity is the largest norm of a gradient for adding or removing a user, and 1.618
+        times this norm for any other change (``Clipping.max_distance_ratio``).
         """
+        # Adding or removing a user adds or removes one gradient. Any other change replaces one
+        # gradient by another.
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
             first, second = self.compute_noise_variances(n, self._count_announced(n))
@@ -263,11 +265,11 @@ class LflSgdmf(PretrainedMf):
         """Returns the variances of a device's noise: in its first message, and of the new noise in
         its second message.
 
-        The unit is sigma^2, the variance that the paper intends for the sum of all messages of a
-        round.
-
         ``n_users``: number of devices.
         ``survivors``: announced number of devices whose first message arrived.
+
+        The unit is sigma^2, the variance that the paper intends for the sum of all messages of a
+        round.
         """
         return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
 
@@ -294,9 +296,9 @@ class LflSgdmf(PretrainedMf):
     ) -> tuple[Round, Floats]:
         """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        The server takes a step on the sum of all messages (the arrays "update" and "replacement"),
-        and projects the item embeddings to the constraints of equation 6. If too few devices send
-        an update, the round has no messages, and the item embeddings stay as they are.
+        The server takes a step on the sum of all messages (the arrays "update" and "replacement").
+        If too few devices send an update, the round has no messages, and the item embeddings do not
+        change.
         """
         n, items = int(model["users"]), np.asarray(model["items"])
         survived = rng.random((2, n)) >= self.dropout
@@ -384,9 +386,9 @@ class LflSgdmf(PretrainedMf):
 class LflPretrained(NoUploadSystem):
     """Baseline with only the first stage of LFL-SGDMF: users are fitted to random item embeddings.
 
-    The baseline is that of section 6.3, Figure 10. The server sends one random table V of item
-    embeddings to all devices, and every device fits its user embedding to V (Figure 3d, steps s1
-    and c1). V is not trained. Devices send nothing, and so reveal nothing.
+    The server sends one random table V of item embeddings to all devices. Every device fits its
+    user embedding to V (section 6.3, Figure 10; Figure 3d, steps s1 and c1). V is not trained.
+    Devices send nothing, and so reveal nothing.
 
     ``factors``: number p of entries of an embedding.
     ``bound``: R, upper bound of all ratings: the largest possible rating.
@@ -431,21 +433,21 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
     """Federated matrix factorization with one user per party, without protection.
 
     FMF in the local setting (Figure 3a, equation 5 with a party for each of the n users): every
-    device i sends its item embeddings V^(i), and the server averages them.
+    device i sends its item embeddings V^(i), and the server averages them. In T' steps on its own
+    loss, a device moves its user embedding and the embeddings of the items that its user rated. A
+    user embedding has 1/n of the learning rate of item embeddings.
 
-    In T' steps on its own loss, a device moves its user embedding and the embeddings of the items
-    that its user rated. The learning rate of the user embedding is 1/n of that of items.
+    The paper runs this setting only with noise. Two details are assumed:
 
-    Two differences from the paper, which runs this setting only with noise:
-
-    - Embeddings are clipped as in LFL-SGDMF, because otherwise a few steps of a user with few
-      ratings already diverge.
-    - At the end a device fits its user embedding to the last item embeddings, as in Figure 3d. This
-      changes the error by some percent.
+    - Embeddings are clipped as in LFL-SGDMF.
+    - At the end a device fits its user embedding to the last item embeddings, as in Figure 3d.
 
     ``learning_rate``: learning rate gamma, which is constant.
     ``local_steps``: number T' of steps of a device per round.
     """
+
+    # Without clipping, a few steps of a user with few ratings already diverge. The fit at the end
+    # changes the error by some percent.
 
     learning_rate: float = 10.0
     local_steps: Count = 10
@@ -523,13 +525,11 @@ class LocalOnly(NoisyMf):
     """Parties that train alone by DP-SGD with gradient clipping, and never communicate.
 
     Every party runs T T' steps of DP-SGD (T rounds of T' steps), by Abadi et al. 2016 as in section
-    4.3. The gradient of every rating, or of every user, with respect to user and item embeddings is
-    scaled to a norm of at most C. The sum gets noise of deviation z C. Embeddings are not
-    projected.
+    4.3. The gradient of every rating, or of every user, is scaled to a norm of at most C. The sum
+    gets noise of deviation z C. Embeddings are not projected.
 
-    The paper states no separate claim for this baseline, so that the claims are those of VFL-SGDMF.
-    The epsilons in the paper's plots are those of Proposition 2 with kappa = 0 (no steps that move
-    items alone), and of Theorems 3 and 4.
+    The paper states no separate claim for this baseline. It gets the claims of VFL-SGDMF:
+    Proposition 2 with kappa = 0 (no steps that move items alone), and Theorems 3 and 4.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``trim``: theta, maximum number of ratings of a user per party; further ratings are left out.
@@ -538,6 +538,8 @@ class LocalOnly(NoisyMf):
     ``clip``: C, largest norm of a gradient; 10 is the best of the paper's values.
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity C.
     """
+
+    # The epsilons in the paper's plots are those of Proposition 2 and Theorems 3 and 4.
 
     learning_rate: float = 0.003
     trim: Count = 5

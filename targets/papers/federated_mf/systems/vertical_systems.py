@@ -27,11 +27,8 @@ class FmfVfl(NoiselessSystem, PartyMf):
     """Federated matrix factorization in the vertical setting, without protection.
 
     FMF in the vertical setting (Figure 3a, equation 4): each party sends user embeddings, without
-    clipping and noise.
-
-    A party's steps do not change the embedding of a user without ratings at the party. A message
-    therefore reveals to the server which users have ratings at the party ("naive leakage" in
-    section 4 of the paper).
+    clipping and noise. A message reveals to the server which users have ratings at the party
+    ("naive leakage" in section 4 of the paper).
 
     ``unit``: "user" to use at most ``trim`` ratings of each user, "rating" to use all ratings.
     ``trim``: maximum number of ratings of a user per party, if the unit is the user.
@@ -39,6 +36,8 @@ class FmfVfl(NoiselessSystem, PartyMf):
     ``tuning``: kappa, number of steps after the last round, which move item embeddings alone; 0 in
         what the paper calls the vanilla paradigm.
     """
+
+    # A party's steps do not change the embedding of a user without ratings at the party.
 
     unit: Annotated[Literal["rating", "user"], '"user" only trims'] = "rating"
     trim: Annotated[Count, "maximum ratings of a user if the unit is the user"] = 5
@@ -126,7 +125,9 @@ class VflSgdmf(NoisyMf):
         return self.steps, self.tuning
 
     def compute_replacement_epsilon(self, population: Population) -> float:
-        """Returns the claimed epsilon of replacing a user: twice that of adding or removing one."""
+        """Returns the claimed epsilon of replacing a user: twice the epsilon of adding or removing
+        one.
+        """
         return 2.0 * self.compute_user_epsilon(population)
 
     @property
@@ -148,16 +149,17 @@ class VflSgdmf(NoisyMf):
         return UserItemNoise(noise_multiplier=z, sigma=z * one, clipping=clipping)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns a mechanism that is a lower bound: its privacy curve is at most that of a party's
-        uploads.
+        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
 
         The bound is for adding or removing one rating of a user with other ratings. The training
-        must send the result of every step (T' = 1), and item embeddings must hardly move from their
-        start.
+        must send the result of every step (T' = 1).
 
-        None if no bound is known: for other trainings, for other changes of the data, for
-        adversaries other than the server, without noise, and in the repaired version
-        (``as_published`` false).
+        None if no bound is known:
+
+        - for other trainings, and if item embeddings may move far from their start;
+        - for other changes of the data, and for adversaries other than the server;
+        - without noise;
+        - in the repaired version (``as_published`` false).
         """
         plain = self.sampling.unit == "row" and self.unit == "rating" and self.split == "random"
         plain = plain and self.noise_multiplier > 0 and self.local_steps == 1
@@ -171,19 +173,15 @@ class VflSgdmf(NoisyMf):
         """Returns a mechanism at least as private as the training, for adding or removing one of a
         user's ratings at one party.
 
-        The epsilon of the mechanism is therefore a lower bound on that of the training.
+        Its epsilon is therefore a lower bound on the epsilon of the training. Its noise multiplier
+        is about sqrt(8) times the one in ``get_event``.
 
-        In the worst case only this user has ratings at the party, all equal to the largest rating,
-        the party sends its user embeddings after every step, and the server broadcasts the user's
-        embedding close to 0. The user's other ratings then show in which steps the user's row is
-        sampled. In each of these steps the added or removed rating moves the mean of a Gaussian.
-        The noise multiplier of this Gaussian is about sqrt(8) times that in ``get_event``, for two
-        reasons: only user embeddings are visible at every step, and item embeddings begin at
-        random.
-
-        None if item embeddings may move so far during the training that the bound fails (at large
-        learning rates), or if the party has fewer than two items.
+        None if the party has fewer than two items, or if item embeddings may move so far that the
+        bound fails (at large learning rates).
         """
+        # The noise multiplier is larger than in ``get_event`` for two reasons: only user embeddings
+        # are visible at every step, and item embeddings begin at random.
+        #
         # The worst case: the party holds ``held`` items, and only this user has ratings at the
         # party, one for each item (or a limited number), all equal to the largest rating R. The
         # party sends its user embeddings after every step. The server broadcasts the user's

@@ -40,11 +40,10 @@ _CHOICE, _PSEUDO, _ITEM, _LAYER = range(4)
 class FedGnn(RatingGraphSystem):
     """FedGNN: rating prediction on item graphs, with clipped gradients and Laplace noise.
 
-    A message has the gradient rows of the client's own items (items that its user rated), the rows
-    of pseudo items (random other items), and the gradient of the layer A. Its numbers are clipped,
-    and get Laplace noise (equation 1). Rows of pseudo items are drawn from the normal distribution
-    with the mean and covariance of the rows of own items. Rows of all further items are not sent,
-    so that a message reveals items that the user did not rate.
+    A message has three parts, which are clipped and get Laplace noise (equation 1): the gradient
+    rows of the client's own items (items that its user rated), the rows of pseudo items (random
+    other items), and the gradient of the layer A. Rows of all further items are not sent, so that a
+    message reveals items that the user did not rate.
 
     ``clip``: largest norm of a message.
     ``noise``: scale of the Laplace noise on every number of a message.
@@ -56,7 +55,7 @@ class FedGnn(RatingGraphSystem):
     ``warm_up``: number of epochs after which the embeddings of neighbouring users (users of a
         common item) are computed, once.
     ``server``: optimizer of the server: a step along the "mean" gradient, or a step of "adam"
-        (``FedAdam``). Steps along the mean hardly move an item that few clients of the round rated.
+        (``FedAdam``).
 
     Defaults are those of section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
 
@@ -64,6 +63,10 @@ class FedGnn(RatingGraphSystem):
     >>> [q.claim.epsilon for q in FedGnn().get_claims(Population(n_users=943, n_items=1682))]
     [1.0, 1.0, 1.0]
     """
+
+    # Rows of pseudo items are drawn from the normal distribution with the mean and covariance of
+    # the rows of own items. Steps along the mean hardly move an item that few clients of the round
+    # rated.
 
     clip: Annotated[Positive, "largest norm of a message"] = 0.1
     noise: Annotated[Positive, "scale of the Laplace noise on every number"] = 0.2
@@ -121,10 +124,11 @@ class FedGnn(RatingGraphSystem):
     def may_sent_rows_reveal_data(self, scope: Scope, population: Population) -> bool:
         """Whether the choice of the sent item rows may reveal the data that ``scope`` protects.
 
-        For example, the row of an item that the user rated is always sent. False if ``pseudo`` is
-        at least the number of items, because all rows are then sent. Also false for a coordinate,
-        for a rating's value, and for the presence of a user, which ``get_event`` treats separately.
+        False if ``pseudo`` is at least the number of items, because all rows are then sent. Also
+        false for a coordinate, for a rating's value, and for the presence of a user.
         """
+        # The row of an item that the user rated is always sent. ``get_event`` treats the presence
+        # of a user separately.
         hidden = scope.protects_rating_value or scope.protects_user_presence
         numbers = scope.unit is Unit.COORDINATE or hidden
         return self.pseudo < population.n_items and not numbers
@@ -135,14 +139,14 @@ class FedGnn(RatingGraphSystem):
 
         If the choice of rows reveals protected data (``may_sent_rows_reveal_data``):
 
-        - For a user or a report: the identity, which protects nothing, because the number of sent
-          rows reveals how many items the user has.
+        - For a user or a report: the identity, which protects nothing.
         - For an interaction: the choice of one item's row. With the interaction the row is sent for
           certain, without it with the probability of a pseudo item.
         - For attributes, and for adversaries other than the server: None.
 
         Otherwise: the Laplace noise, as in the base class.
         """
+        # A user or a report: the number of sent rows reveals how many items the user has.
         if not self.may_sent_rows_reveal_data(scope, population):
             return super().get_mechanism(scope, population)
         if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
@@ -183,12 +187,14 @@ class FedGnn(RatingGraphSystem):
         """Returns a malicious server's broadcast, for which one rating decides the signs of all
         gradients.
 
-        The arrays are "item" (n_items, d), in which every entry is a large number t, and the layer
-        "gnn.A" (d, d), which maps each row of "item" to (+t, -t, +t, ...). The embedding dimension
-        d must be even. Every predicted rating then equals the setting ``level``. For a user with
-        one rating, every gradient entry is the scaled error of the prediction times 2 t or 2 t^2,
-        up to sign, and exceeds the clipping bound.
+        The embedding dimension d must be even. The arrays are
+
+        - "item" (n_items, d), in which every entry is a large number t;
+        - the layer "gnn.A" (d, d), which maps each row of "item" to (+t, -t, +t, ...).
         """
+        # Every predicted rating then equals the setting ``level``. For a user with one rating,
+        # every gradient entry is the scaled error of the prediction times 2 t or 2 t^2, up to sign,
+        # and exceeds the clipping bound.
         t = max(1.0, 64.0 * self.clip * self.best / self.level)
         turns = np.resize([1.0, -1.0], self.dimension)
         items = np.full((n_items, self.dimension), t, np.float32)
@@ -241,9 +247,10 @@ class FedGnn(RatingGraphSystem):
         ``streams``: one random stream per client.
 
         The result has shape (clients, items). A key is 2 for own items, uniform in (0, 1) for
-        pseudo items, and infinite for all other items. Each item that is not own gets a random
-        number; the ``pseudo`` items with the smallest numbers are the pseudo items.
+        pseudo items, and infinite for all other items.
         """
+        # Each item that is not own gets a random number. The ``pseudo`` items with the smallest
+        # numbers are the pseudo items.
         n_items = own.shape[1]
         order = np.where(own, 2.0, streams.derive(_CHOICE).draw_uniform(n_items))
         last = np.sort(order, axis=1)[:, min(self.pseudo, n_items) - 1, None]

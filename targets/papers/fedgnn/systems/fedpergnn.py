@@ -31,15 +31,13 @@ class FedPerGnn(RatingGraphSystem):
 
     A round of one batch has three steps:
 
-    - The gradient of the batch's mean loss is scaled to an L2 norm of at most ``clip``, and the
-      model takes a step along it.
-    - The item table gets normal noise. Its deviation is the standard deviation, over all entries,
-      of the step of the item table, times sqrt(items / (``pseudo`` * ``batch``)).
-    - Every weight gets Laplace noise of scale ``noise``.
+    1. The gradient of the batch's mean loss is scaled to an L2 norm of at most ``clip``, and the
+       model takes a step along it.
+    2. The item table gets normal noise. Its deviation is the standard deviation, over all entries,
+       of the step of the item table, times sqrt(items / (``pseudo`` * ``batch``)).
+    3. Every weight gets Laplace noise of scale ``noise``.
 
-    In each epoch users are divided into new batches, and the mean embeddings of neighbouring users
-    (users of a common item) are computed again. Source: const.py, model.py, run.py and generator.py
-    at 9e77e2e.
+    Source: const.py, model.py, run.py and generator.py at 9e77e2e.
 
     ``clip``: largest L2 norm of a batch's gradient.
     ``epsilon``: epsilon that the paper claims for one upload.
@@ -53,6 +51,9 @@ class FedPerGnn(RatingGraphSystem):
     >>> [q.claim.epsilon for q in FedPerGnn().get_claims(population)]
     [1.0, 1.0, 1.0]
     """
+
+    # In each epoch users are divided into new batches, and the mean embeddings of neighbouring
+    # users (users of a common item) are computed again.
 
     clip: Annotated[Positive, "largest norm of a gradient"] = 0.1
     epsilon: Annotated[Epsilon, "claimed epsilon of one upload"] = 1.0
@@ -83,12 +84,10 @@ class FedPerGnn(RatingGraphSystem):
 
     @property
     def max_entry(self) -> float:
-        """Largest absolute value of an entry of a batch's step: the learning rate times ``clip``.
-
-        This is the norm of the longest step, which may lie in one entry. The value is not divided
-        by the number of users, because the batch's gradient is clipped as a whole, and one user's
-        data may reverse it.
-        """
+        """Largest absolute value of an entry of a batch's step: learning rate times ``clip``."""
+        # This is the norm of the longest step, which may lie in one entry. The value is not divided
+        # by the number of users, because the batch's gradient is clipped as a whole, and one user's
+        # data may reverse it.
         return self.learning_rate * self.clip
 
     @property

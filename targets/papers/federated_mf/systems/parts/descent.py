@@ -26,11 +26,9 @@ class ItemSplit:
     The members of a party are the items that it holds. The system's ``split`` is one of two rules:
 
     - "random": items are divided at random in equal shares.
-    - "category": there is one party per genre that has items (section 4.3). An item goes to its
-      genre with the fewest items, or without genres to the genre with the fewest items of all.
+    - "category": there is one party per genre that has items (section 4.3).
 
-    ``is_split_by_user``: whether the data are divided by users; false, because they are divided by
-        items.
+    ``is_split_by_user``: whether the data are divided by users; always false.
     """
 
     is_split_by_user: ClassVar[bool] = False
@@ -65,6 +63,8 @@ class ItemSplit:
                 f'Expected items with genres for split="category", got data without genres: '
                 f'{interactions.name!r}. Give split="random".'
             )
+        # An item goes to its genre with the fewest items, or without genres to the genre with the
+        # fewest items of all.
         sizes = genres.sum(axis=0)
         chosen = np.where(genres, sizes, np.where(sizes > 0, len(genres) + sizes, np.inf))
         own = chosen.argmin(axis=1)
@@ -81,15 +81,16 @@ class ItemSplit:
         return sparse.csr_array(ratings[:, member_ids])
 
     def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
-        """Returns the factor on a party's steps: one over its mean number of ratings per user.
+        """Returns the factor on a party's steps: one over its mean number of ratings per user, at
+        most 1.
 
         ``n_users``: number of the party's users.
         ``ratings``: number of the party's ratings, or an array of such numbers.
 
-        In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of all
-        pairs of a user and an item that have a rating. A mean below one rating counts as 1, because
-        steps would otherwise be too long.
+        In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of
+        rated pairs of a user and an item.
         """
+        # A mean below one rating counts as 1, because steps would otherwise be too long.
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
 
@@ -99,7 +100,7 @@ class UserSplit:
 
     Users are divided at random in equal shares. The members of a party are the users that it holds.
 
-    ``is_split_by_user``: whether the data are divided by users; true here.
+    ``is_split_by_user``: whether the data are divided by users; always true.
     """
 
     is_split_by_user: ClassVar[bool] = True
@@ -170,9 +171,9 @@ class Clipping:
         together. Longer gradients are scaled (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
     ``user_clip_norm``: largest norm of the summed gradient of a user's sampled ratings with respect
         to u and v together. Longer gradients are scaled.
-    ``max_squared_norm``: largest squared norm of an embedding. Longer embeddings are scaled after a
-        step.
-    ``min_entry``: smallest entry of an embedding. Smaller entries are raised after a step.
+    ``max_squared_norm``: largest squared norm of an embedding after a step. Longer embeddings are
+        scaled.
+    ``min_entry``: smallest entry of an embedding after a step. Smaller entries are raised.
     """
 
     max_error: float = math.inf
@@ -183,10 +184,10 @@ class Clipping:
 
     @classmethod
     def make_projection(cls, bound: float) -> Clipping:
-        """Creates the bounds of the paper's projection of embeddings: entries >= 0 and norm^2 <= R.
+        """Creates the bounds of the paper's equation 6: embeddings with entries >= 0 and norm^2 <=
+        R.
 
-        This is equation 6, with R the largest rating (``bound``). For a user embedding u and an
-        item embedding v the projection implies 0 <= u.v <= R.
+        R is ``bound``, the largest rating. The bounds imply predicted ratings u.v in [0, R].
         """
         return cls(max_squared_norm=bound, min_entry=0.0)
 
@@ -230,17 +231,17 @@ class Clipping:
         ``with_users``: whether the sum has gradients with respect to user embeddings u, besides
             those with respect to item embeddings v.
 
-        If gradients are scaled, the largest change is the smaller of ``user_clip_norm`` and n times
-        ``rating_clip_norm``.
+        The result is
 
-        If embeddings have norm^2 <= R and errors are in [-R, R], for the largest rating R, it is
+        - for scaled gradients: the smaller of ``user_clip_norm`` and n times ``rating_clip_norm``;
+        - otherwise for u and v: 2 R^(3/2) sqrt(n^2 + n); the paper has 2 sqrt(2) R^(3/2) n;
+        - otherwise for v alone: 2 R^(3/2) sqrt(n); the paper has 2 R^(3/2) n.
 
-        - for u and v: 2 R^(3/2) sqrt(n^2 + n); the paper has 2 sqrt(2) R^(3/2) n;
-        - for v alone: 2 R^(3/2) sqrt(n); the paper has 2 R^(3/2) n.
-
-        One rating has gradients of norm at most 2 R^(3/2) with respect to u and to v. One user's
-        gradients with respect to u may add up; those with respect to v are in different rows.
+        R is the largest rating. The formulas hold for embeddings of norm^2 <= R and errors in [-R,
+        R].
         """
+        # One rating has gradients of norm at most 2 R^(3/2) with respect to u and to v. One user's
+        # gradients with respect to u may add up; those with respect to v are in different rows.
         scaled = min(self.user_clip_norm, self.rating_clip_norm * n_ratings)
         if scaled < math.inf:
             return scaled
@@ -249,10 +250,7 @@ class Clipping:
 
     @property
     def max_distance_ratio(self) -> float:
-        """Largest distance between two users' gradient sums, divided by the sensitivity to one
-        user.
-
-        The sensitivity is ``get_sensitivity``.
+        """Largest distance between two users' gradient sums, divided by ``get_sensitivity``.
 
         - 1.618, the golden ratio, for embeddings as in equation 6 (entries >= 0, norm^2 at most the
           largest rating). This ratio is attained.
@@ -346,8 +344,8 @@ def sum_gradients(
     ``clipping``: bounds on the gradients.
     ``sampled``: the ratings that are summed; None for all ratings.
 
-    For a rating x, user embedding u and item embedding v, the gradients are 2 e v and 2 e u with e
-    = u.v - x (section 4.1.1). The results have the shapes of ``users`` and ``items``.
+    The results have the shapes of ``users`` and ``items``. For a rating x, user embedding u and
+    item embedding v, the gradients are 2 e v and 2 e u with e = u.v - x (section 4.1.1).
     """
     from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent_kernel
 
@@ -372,8 +370,8 @@ class GradientDescent:
         rating or user is sampled independently.
     ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums with respect
         to user and to item embeddings.
-    ``is_langevin``: whether noise is raised to the noise of Langevin dynamics where it is smaller.
-        Langevin noise on the gradient sum has variance r/h, for sampling rate r and step length h.
+    ``is_langevin``: whether the noise is at least that of Langevin dynamics: variance r/h on the
+        gradient sum, for sampling rate r and step length h.
     """
 
     learning_rate: float
@@ -446,10 +444,10 @@ class GradientDescent:
             embeddings, (n,).
         ``count``: number of steps.
 
-        The result has the user and the item embeddings, in the shapes of ``users`` and ``items``.
-        If ``sampling_unit`` is "row", a party of one user samples its only row in every step.
-        Raises InputError if the embeddings are no longer finite.
+        Returns user and item embeddings, in the shapes of ``users`` and ``items``. Raises
+        InputError if they are no longer finite.
         """
+        # If ``sampling_unit`` is "row", a party of one user samples its only row in every step.
         from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent_kernel
 
         drawn = self.sample_device_ratings(ratings, streams, count)
@@ -490,7 +488,7 @@ class GradientDescent:
     ) -> StepRatings:
         """Samples the ratings of ``count`` steps per party, for parties of one user each.
 
-        In the result, all steps of one party come before those of the next party.
+        The result has all steps of the first party, then all steps of the next party, and so on.
         """
         n, randomness = ratings.shape[0], streams.derive(0)
         if self.sampling_unit == "rating":

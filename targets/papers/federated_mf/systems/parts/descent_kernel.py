@@ -148,9 +148,9 @@ def run_party_steps(
         then on items.
     ``clipping``: fields of ``Clipping``, in their order.
 
-    User embeddings do not move in steps of length 0. Without noise on users, only the embeddings of
-    sampled users move.
+    At step length 0, user embeddings do not move.
     """
+    # Without noise on users, only the embeddings of sampled users move.
     _advance(users, items, drawn, steps, clipping)
 
 
@@ -204,9 +204,9 @@ def run_device_steps(
     ``items``: item embeddings of all parties, one below the other.
     ``item_starts``: party i has the rows ``item_starts[i]`` to ``item_starts[i + 1]`` - 1 of
         ``items``.
-    ``drawn``: sampled ratings, as four arrays: index of the first rating of each step, and party,
-        item and value of each rating. All steps of a party come before the steps of the next party.
-        Items are counted from the party's first row of ``items``.
+    ``drawn``: sampled ratings of all steps, party after party, as four arrays: index of the first
+        rating of each step, and party, item and value of each rating. Items are counted from the
+        party's first row of ``items``.
     ``steps``: noise seeds, step lengths and noise deviations, (n, 2, count) each: for steps on user
         and on item embeddings.
     ``clipping``: fields of ``Clipping``, in their order.

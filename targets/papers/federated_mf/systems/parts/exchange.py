@@ -92,16 +92,15 @@ class AveragedExchange(party_mf.Exchange):
     def collect_uploads(
         self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
     ) -> Component:
-        """Runs the local steps of every party; returns the parties' uploads.
+        """Runs the local steps of every party (equations 4, 5); returns the uploads, one shared
+        table per party.
 
         ``shared``: shared embeddings of this round.
         ``number``: index of the round.
 
-        The steps are those of the paper's equations 4 and 5. The result has one table of shared
-        embeddings per party. The parties' own tables are updated in place; their steps are
-        multiplied by the party's share of all users or items, or by 0 without
-        ``has_party_table_steps``.
+        The parties' own tables are updated in place, unless ``has_party_table_steps`` is false.
         """
+        # Steps on own tables are multiplied by the party's share of all users or items.
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
             own = party.step_size_factor * party.member_share * self.has_party_table_steps
@@ -136,8 +135,7 @@ class UserAveraging(AveragedExchange):
     """Protocol of the vertical setting (Figure 3a): the server averages user embeddings U.
 
     A message is the table U^(k) of party k, n x p in float32 as in Figure 2, for n users and p
-    factors; the broadcast is U. In the end, user and item embeddings are published, for use in
-    public services (section 4).
+    factors; the broadcast is U. At the end, user and item embeddings are published (section 4).
 
     ``n_tuning_steps``: number kappa of steps after the last round, which move item embeddings
         alone.
@@ -168,10 +166,11 @@ class UserAveraging(AveragedExchange):
         """Returns the requested messages: the table "users" of a party of one user, (1, p) for p
         factors.
 
-        The broadcast "users" has one row per user, or one row for all users. The party projects it
-        to the constraints of its embeddings, because a malicious server could otherwise cause
-        gradients of any length. Raises InputError if the broadcast is missing or has another shape.
+        The broadcast "users" has one row per user, or one row for all users. Raises InputError if
+        it is missing or has another shape.
         """
+        # The party projects the broadcast to the constraints of its embeddings, because a malicious
+        # server could otherwise cause gradients of any length.
         sent = (request.broadcast or {}).get("users")
         shape = request.profiles.n_users, mf.factors
         if sent is None or sent.shape not in (shape, (1, mf.factors)):
@@ -195,10 +194,9 @@ class ItemAveraging(AveragedExchange):
     """Protocol of the horizontal setting (Figure 3): the server averages item embeddings.
 
     A message is the table V^(k) of item embeddings of party k, m x p in float32, for m items and p
-    factors; user embeddings never leave a party. The last averaged table is published.
+    factors. User embeddings never leave a party. The last averaged table is published.
 
-    ``has_party_table_steps``: whether local steps also change the party's own table, which has the
-        user embeddings.
+    ``has_party_table_steps``: whether local steps also change the party's user embeddings.
     ``n_tuning_steps``: number of local steps of a party after the last round; the paper prints
         none.
     ``tuning_rate``: learning rate of the local steps after the last round; the paper prints none.
@@ -230,11 +228,11 @@ class ItemAveraging(AveragedExchange):
 
         ``items``: item embeddings after the last round.
 
-        User embeddings are first fitted to the item embeddings. Then user and item embeddings take
-        ``n_tuning_steps`` steps on all ratings of the party, without trimming and noise, and are
-        projected to the constraints of equation 6. The party's user embeddings are updated in
-        place. Without tuning steps nothing changes.
+        The steps use all ratings of the party, without trimming and noise. The party's user
+        embeddings are updated in place. Without tuning steps nothing changes.
         """
+        # User embeddings are first fitted to the item embeddings. Then user and item embeddings
+        # take ``n_tuning_steps`` steps, and are projected to the constraints of equation 6.
         if not (count := self.n_tuning_steps):
             return items
         last = descent.GradientDescent(
@@ -253,10 +251,11 @@ class ItemAveraging(AveragedExchange):
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
         """Returns the tables of item embeddings that users would send if each were a party.
 
-        A message has one row per item. In the training, a party of several users sums their
-        gradients before the noise. If only one of them has ratings, its message is that of this
-        user here, except for the divisor of the gradients.
+        A message has one row per item.
         """
+        # In the training, a party of several users sums their gradients before the noise. If only
+        # one of them has ratings, its message is that of this user here, except for the divisor of
+        # the gradients.
         items, first = get_broadcast_items(mf, request)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
@@ -269,10 +268,9 @@ class ItemAveraging(AveragedExchange):
 class EmbeddingRelease(party_mf.Exchange):
     """Protocol in which parties train alone and then publish their user and item embeddings.
 
-    A party takes T T' local steps (T rounds of T' steps) and sends one message: the arrays "users"
-    (n, p) and "items" (m, p), for n users, m items and p factors. A party sends only the rows of
-    its own items. In section 4.3 this is the protocol of parties that train alone, and of the
-    central baselines, which have a single party.
+    A party takes T T' local steps (T rounds of T' steps). Then it sends one message: the arrays
+    "users" (n, p) and "items" (m, p), for n users, m items and p factors. A party sends only the
+    rows of its own items. Central baselines use the protocol, too (section 4.3).
     """
 
     is_single_round = True
@@ -358,8 +356,8 @@ def get_broadcast_items(mf: PartyMf, request: UploadRequest) -> tuple[Floats, Fl
     """Returns the current and the initial item embeddings from the requested broadcast.
 
     Each table has one row per item, and is projected onto the set of equation 6 (entries of at
-    least 0, squared norm of at most ``mf.bound``). If the broadcast lacks the initial table
-    ("first"), the current table takes its place.
+    least 0, squared norm of at most ``mf.bound``). The initial table ("first") is by default the
+    current table.
     """
     shape, sent = (request.profiles.n_items, mf.factors), request.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
@@ -408,9 +406,10 @@ class DropoutMechanism(Checked):
     """Mechanism from one device's gradient to the messages of several rounds in which devices may
     drop out.
 
-    In a round (``NoiseReplacement``) a device first sends its gradient with noise. Then it sends a
-    replacement: a second message that exchanges this noise for new noise. Survivors are the devices
-    whose first message arrived.
+    A round (``NoiseReplacement``) has two messages per device. The first message is the gradient
+    with noise. The second message, the replacement, exchanges this noise for new noise. Each honest
+    device, also the protected one, may drop out before either message, independently of all data.
+    The server knows which devices drop out. Survivors are the devices whose first message arrived.
 
     ``sigma``: standard deviation of the noise in the sum of a round's messages, as the paper claims
         it.
@@ -423,21 +422,21 @@ class DropoutMechanism(Checked):
     ``n_colluding``: number of devices, among the n, that never drop out and reveal their noise.
     ``overstated``: number of survivors that the server announces, divided by the true number.
 
-    Dropouts: in a round each honest device may drop out before the first message, and again before
-    the second. This includes the device whose gradient is protected. Dropouts are independent of
-    all data. The server knows which devices drop out.
+    An output has one row [m, r, S, sum of R_i] per round:
 
-    Privacy curve: mu of a round is the sensitivity divided by the deviation of the noise that the
-    adversary does not know. Given all dropouts, the curve is that of a Gaussian whose mu^2 is the
-    sum over the rounds that the device survived. delta is the mean of these curves over the
-    dropouts. The mean is computed from below: mu^2 of a round is rounded down by at most 1/8192 of
-    its largest value, and numbers of devices beyond 12 standard deviations are left out.
+    - m and r are the numbers of devices that sent the first and the second message.
+    - S is the sum of the first messages.
+    - R_i is the replacement of an honest device i.
 
-    Output: one row [m, r, S, sum of R_i] per round. m is the number of devices that sent the first
-    message, and r the number that sent the second. S is the sum of the first messages, and R_i is
-    the replacement of an honest device i. The row is zero if the protected device dropped out
-    before its first message, or if the round was halted.
+    The row is zero if the protected device dropped out before its first message, or if the round
+    was halted.
     """
+
+    # Privacy curve: mu of a round is the sensitivity divided by the deviation of the noise that the
+    # adversary does not know. Given all dropouts, the curve is that of a Gaussian whose mu^2 is the
+    # sum over the rounds that the device survived. delta is the mean of these curves over the
+    # dropouts. The mean is computed from below: mu^2 of a round is rounded down by at most 1/8192
+    # of its largest value, and numbers of devices beyond 12 standard deviations are left out.
 
     sigma: PositiveFloat
     sensitivity: PositiveFloat
@@ -478,7 +477,7 @@ class DropoutMechanism(Checked):
         - the probability that the pair (m, r) occurs and that the protected device sends its first
           message.
 
-        Pairs of halted rounds and very unlikely pairs are left out.
+        Pairs (m, r) of halted rounds and very unlikely pairs are left out.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.n_colluding
         m = 1 + self.n_colluding + _list_likely_values(others, stays)
@@ -520,8 +519,11 @@ class DropoutMechanism(Checked):
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> Float64Array:
         """Returns the log-density of outputs, summed over rounds.
 
-        The log-density of a round is the log-probability of the two numbers of devices, plus the
-        log-density of the two sums given these numbers.
+        ``output``: rows [m, r, S, sum of R_i] per round, as in the class's docstring.
+        ``value``: the device's gradient.
+
+        The log-density of a round has two terms: the log-probability of the numbers of devices m
+        and r, and the log-density of the sums S and sum of R_i, given m and r.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         masked, replaced, probability = self.list_survivor_probs()
@@ -551,9 +553,9 @@ class DropoutMechanism(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of delta at ``epsilon``.
 
-        Delta is the mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu, with eps =
-        ``epsilon`` and the normal distribution function Phi. mu is for all rounds together (see the
-        class's docstring), and random because the dropouts are random.
+        Delta is the mean over the dropouts of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with
+        eps = ``epsilon`` and the normal distribution function Phi. mu^2 is summed over the rounds
+        that the protected device survived (``list_mu_squared_probs``).
         """
         squares, probability = _sum_mu_squared(self)
         mu = np.sqrt(squares)
@@ -564,8 +566,8 @@ class DropoutMechanism(Checked):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one Gaussian mechanism per round.
 
-        The noise of the mechanism is the part of all devices' noise that the adversary does not
-        know, for the tolerated dropouts that leave the least of it (``min_variance``).
+        Its noise is the part of all devices' noise that the adversary does not know. The event is
+        for the tolerated dropouts that leave the least unknown noise (``min_variance``).
         """
         left = self._min_variance()
         if left == 0.0:

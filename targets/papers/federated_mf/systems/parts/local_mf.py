@@ -32,7 +32,6 @@ from fedrec_auditor.targets.transcript import Broadcast, Round
 class LocalMf(System):
     """Base class of matrix factorization on devices of one user: settings, training and prediction.
 
-    A subclass defines the messages (``run_devices``) and the next item embeddings (``run_round``).
     After the training every device fits its user embedding to the last item embeddings (step c3 of
     Figure 3d), and predicts with it.
 
@@ -45,6 +44,9 @@ class LocalMf(System):
     ``fitting``: number of gradient steps in which a device fits its user embedding to given item
         embeddings; the paper does not print it.
     """
+
+    # A subclass defines the messages (``run_devices``) and the next item embeddings
+    # (``run_round``).
 
     factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
     rounds: Annotated[Count, "T, rounds per training"] = 10
@@ -84,7 +86,7 @@ class LocalMf(System):
         ``model``: the broadcast, as arrays by name.
         ``streams``: one random stream per device.
 
-        The messages are named arrays. The message of a device depends only on its own row of
+        The messages are named arrays. A device's message depends only on its own row of
         ``ratings``, its own embedding and stream, and the broadcast.
         """
 
@@ -101,10 +103,9 @@ class LocalMf(System):
         """
 
     def draw_broadcast_arrays(self, n_items: int, rng: Generator) -> dict[str, Any]:
-        """Draws the arrays that every broadcast of a training contains besides the item embeddings,
-        by name.
+        """Draws the constant arrays of every broadcast of a training, by name; by default none.
 
-        By default there are none.
+        Item embeddings are not among these arrays.
         """
         return {}
 
@@ -118,6 +119,7 @@ class LocalMf(System):
         users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_broadcast_arrays(m, rng)
 
+        # Messages of all devices for a broadcast; also updates the user embeddings.
         def send(model: Broadcast) -> dict[str, Component]:
             nonlocal users
             messages, users = self.run_devices(ratings, users, model, Streams.spawn(rng, n))
@@ -156,8 +158,8 @@ class LocalMf(System):
             (initial item embeddings) is by default "items".
         ``profiles``: interactions of the users, which give the number of items.
 
-        Raises InputError if "items" is missing, or if a table does not have one row per item and
-        ``factors`` columns.
+        Raises InputError if "items" is missing, or if a table does not have shape (n_items,
+        factors).
         """
         sent = dict(broadcast or {})
         sent.setdefault("first", sent.get("items"))  # type: ignore[arg-type]
@@ -173,15 +175,16 @@ _RATING_KEY = 2  # key of the random stream that draws the rating to send
 class PretrainedMf(LocalMf):
     """Base class of systems with pre-trained users, whose message is one rating's noisy gradient.
 
-    In stage 1 (step c1 of Figure 3d) devices fit their user embeddings to the initial item
-    embeddings V, and keep them. A user without ratings sends only noise. The server projects V, and
-    each device projects the received V. The paper omits this projection, without which no gradient
-    is bounded.
+    Before the rounds, devices fit their user embeddings to the initial item embeddings V (stage 1,
+    step c1 of Figure 3d), and keep them. The server and every device project V. A user without
+    ratings sends only noise.
 
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; the paper prints
         none.
     ``delta``: delta of the claim; the paper prints none.
     """
+
+    # The paper omits the projection on the device, without which no gradient is bounded.
 
     noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"]
     delta: Annotated[settings.OpenUnitInterval, "delta of the claim"] = 1e-5
@@ -193,6 +196,7 @@ class PretrainedMf(LocalMf):
     noise_setting = settings.NoiseSetting(noise_names=("noise_multiplier",), noiseless_value=0.0)
     has_independent_rounds = True  # user embeddings follow from the broadcast's array "first"
 
+    # Name, on the command line, of the same system without noise.
     unprotected_name = "fmf-lfl"
 
     @property
@@ -220,10 +224,11 @@ class PretrainedMf(LocalMf):
         """Returns the claimed epsilon at ``delta``: the exact epsilon of one Gaussian mechanism per
         round.
 
-        This is the smallest epsilon that Theorem 5 can mean: the theorem states the noise only up
-        to a constant factor, which the paper does not specify, and no constant is right for all
-        settings. Epsilon is infinite without noise. ``population`` is not used.
+        This is the smallest epsilon that Theorem 5 can mean. Epsilon is infinite without noise.
+        ``population`` is not used.
         """
+        # Theorem 5 states the noise only up to a constant factor, which the paper does not specify.
+        # No constant is right for all settings.
         if self.noise_multiplier == 0:
             return math.inf
         deviation = self.noise_multiplier / math.sqrt(self.rounds)

@@ -29,15 +29,15 @@ class LowerBoundMechanism(Checked):
     mostly follow.
 
     The neighbouring inputs are data with a value (such as a rating) and data without it. Some runs
-    of the system are called regular; the adversary can recognize them. In a regular run the
-    adversary's view is an output of the mechanism, except with a small probability.
+    are regular, and the adversary can recognize them. In a regular run the adversary's view is an
+    output of the mechanism, except with a small probability.
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
     ``p_follows``: probability that a run is regular, with or without the value.
-    ``p_deviates_present``: largest probability that a regular run deviates from the mechanism,
-        for data with the value.
-    ``p_deviates_absent``: largest probability that a regular run deviates from the mechanism,
-        for data without the value.
+    ``p_deviates_present``: largest probability that a regular run deviates from the mechanism, for
+        data with the value.
+    ``p_deviates_absent``: largest probability that a regular run deviates from the mechanism, for
+        data without the value.
 
     Let P and Q be the mechanism's output distributions with and without the value. For every set S
     of outputs, the delta of the system at epsilon eps is at least
@@ -76,18 +76,17 @@ class LowerBoundMechanism(Checked):
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of outputs of ``mechanism``, an approximation for the system.
 
-        The approximation ignores runs of the system that deviate from ``mechanism``. The method
-        ``delta`` takes them into account.
+        Runs of the system that deviate from ``mechanism`` are ignored.
         """
+        # The method ``delta`` takes these runs into account.
         return self.mechanism.log_prob(output, value)
 
     def worst_case(self) -> WorstCase | None:
         """Returns None, because the mechanism's worst log-ratio is not a valid bound for the
         system.
-
-        The outputs with the largest log-ratio may be so rare that they arise in the system mostly
-        from runs that deviate from the mechanism. At delta 0 no lower bound is therefore known.
         """
+        # The outputs with the largest log-ratio may be so rare that they arise in the system mostly
+        # from runs that deviate from the mechanism. At delta 0 no lower bound is therefore known.
         return None
 
     def delta(self, epsilon: float) -> float:
@@ -101,9 +100,9 @@ class LowerBoundMechanism(Checked):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of ``mechanism``, an approximation for the system.
 
-        The approximation ignores runs of the system that deviate from ``mechanism``. The method
-        ``delta`` takes them into account.
+        Runs of the system that deviate from ``mechanism`` are ignored.
         """
+        # The method ``delta`` takes these runs into account.
         return self.mechanism.event()
 
 
@@ -139,11 +138,9 @@ training, so that they do not become more equal within a round."""
 def find_min_rate_ratio(rounds: int, local_steps: int) -> float:
     """Returns the smallest ratio of a round's last learning rate to the root mean square of its
     learning rates, over all rounds.
-
-    The learning rate falls from step to step and then stays constant. The ratio is smallest in the
-    last round in which the rate falls in every step, or in the next round. The result has a closed
-    form.
     """
+    # The learning rate falls from step to step and then stays constant. The ratio is smallest in
+    # the last round in which the rate falls in every step, or in the next round.
     turn = min(rounds - 1, _count_falling_steps(rounds * local_steps) // local_steps)
     return min(_compute_evenness(at, rounds, local_steps) for at in (max(0, turn - 1), turn))
 
@@ -179,21 +176,20 @@ def _count_falling_steps(total: int) -> int:
 def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a mechanism at least as private as the training, for adding or removing a rating.
 
-    The epsilon of the mechanism is therefore a lower bound on that of the training.
+    Its epsilon is therefore a lower bound on the epsilon of the training.
 
     ``system``: the system, whose item embeddings are the messages.
     ``n_users``, ``n_items``: numbers of all users and items.
 
-    The user of the rating has k = n_items // 2 - 1 other ratings x, of items with embeddings v. In
-    the rows of these items the gradients are -2 u (x - u.v), for the user embedding u. The rating
-    turns u to another direction, which changes all these gradients: the gradients with and without
-    the rating are about 2 R^(3/2) sqrt(2k) apart, for the largest rating R. Along the difference of
-    the two user embeddings they have opposite signs. Such large gradients also show in which steps
-    the user's row is sampled.
-
     None if no bound is known: for one factor, for fewer than four items, or if steps are so long
     that item embeddings may reach the bounds of the projection.
     """
+    # The user of the rating has k = n_items // 2 - 1 other ratings x, of items with embeddings v.
+    # In the rows of these items the gradients are -2 u (x - u.v), for the user embedding u. The
+    # rating turns u to another direction, which changes all these gradients: the gradients with and
+    # without the rating are about 2 R^(3/2) sqrt(2k) apart, for the largest rating R. Along the
+    # difference of the two user embeddings they have opposite signs. Such large gradients also show
+    # in which steps the user's row is sampled.
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
@@ -220,21 +216,20 @@ def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mech
 def make_user_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a mechanism at least as private as the training, for adding or removing a user.
 
-    The epsilon of the mechanism is therefore a lower bound on that of the training.
+    Its epsilon is therefore a lower bound on the epsilon of the training.
 
     ``system``: the system, whose item embeddings are the messages.
     ``n_users``, ``n_items``: numbers of all users and items.
 
-    The user has theta (``system.trim``) ratings, or fewer if the catalogue has fewer than 2 theta
-    items; theta below is this number. The server chooses initial item embeddings with
-    which the fitted user embedding is large in entry 0. A step that samples the user then moves the
-    gradient sum by about 2 R^(3/2) sqrt(theta), for the largest rating R. Steps sample n' of n
-    rows: the user's row is sampled with probability n'/n, independently in every step, as by
-    Poisson sampling.
-
     None if no bound is known: for fewer than two items, or if steps are so long that item
     embeddings may reach the bounds of the projection.
     """
+    # The user has theta (``system.trim``) ratings, or fewer if the catalogue has fewer than 2 theta
+    # items; theta below is this number. The server chooses initial item embeddings with which the
+    # fitted user embedding is large in entry 0. A step that samples the user then moves the
+    # gradient sum by about 2 R^(3/2) sqrt(theta), for the largest rating R. Steps sample n' of n
+    # rows: the user's row is sampled with probability n'/n, independently in every step, as by
+    # Poisson sampling.
     count = min(system.trim, n_items // 2)
     if count < 1:
         return None
@@ -266,9 +261,13 @@ def _place_items(
     ``entries``: number of entries of an item embedding that the user's gradients move.
     ``rows``: number of item rows that the user's gradients move.
 
-    Returns three numbers: the value of these entries in the broadcast, an upper bound on their
-    movement before the last step of a round, and an upper bound on the probability that a
-    projection happens. None if the embeddings do not stay within the ball of the projection.
+    Returns three numbers:
+
+    - the value of the moved entries in the broadcast;
+    - an upper bound on their movement before the last step of a round;
+    - an upper bound on the probability that a projection happens.
+
+    None if the embeddings do not stay within the ball of the projection.
     """
     sizes = party_mf.get_size_range(n_users, system.parties)
     step_scale = max(size / ((size - 1) * n_other_ratings + own) for size in sizes)

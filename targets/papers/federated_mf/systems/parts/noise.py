@@ -72,16 +72,18 @@ class NoisyMf(party_mf.PartyMf):
 
     There are two versions of a step:
 
-    - As printed: the step samples a fixed number of rows (users), and divides the gradient sum by
-      the party's own number of ratings. Sampling rows does not amplify privacy for one rating,
-      because the user's other ratings show whether the row was sampled. An added user takes another
-      user's place in a sample, which the moments accountant does not consider.
+    - As printed: the step samples a fixed number of rows (users). It divides the gradient sum by
+      the party's own number of ratings.
     - Repaired: the step samples every unit (each rating, or each user) independently, as the
-      moments accountant assumes, and the divisor follows from ``density``.
+      moments accountant assumes. The divisor follows from ``density``.
 
-    The accounting assumes that tau is public, as the paper does. Strictly, the noise after the
-    printed division reveals the number of ratings.
+    The accounting assumes that tau is public, as the paper does.
     """
+
+    # Sampling rows does not amplify privacy for one rating, because the user's other ratings show
+    # whether the row was sampled. An added user takes another user's place in a sample, which the
+    # moments accountant does not consider. Strictly, the noise after the printed division reveals
+    # the number of ratings, which tau gives.
 
     unit: Annotated[Literal["rating", "user"], "unit of the claimed epsilon"] = "rating"
     trim: Annotated[Count, "theta, maximum ratings of a user if the unit is the user"] = 10
@@ -155,7 +157,7 @@ class NoisyMf(party_mf.PartyMf):
     def compute_party_epsilon(self, population: Population) -> float:
         """Returns the epsilon of all noisy steps of a party by the authors' accountant.
 
-        The accountant is that of TensorFlow Privacy (``get_authors_epsilon``).
+        The accountant is TensorFlow Privacy (``get_authors_epsilon``).
         """
         return get_authors_epsilon(*self.get_dp_sgd_parameters(population, sum(self.step_counts)))
 
@@ -214,12 +216,14 @@ class UserItemNoise(GradientNoise):
         ``mf``: the system whose steps get the noise.
         ``scope``: the protected data (unit), and their change (adjacency).
 
-        The event has the true sensitivity, not the claimed one. One rating is at one party. The
-        ratings of a user are at all parties: at most ``trim`` ratings at each party if the system's
-        ``unit`` is the user, otherwise at most one rating of every item. The event is always that
-        of the whole training, also if the horizon is one round, because a message depends on item
-        embeddings that a party keeps from earlier rounds.
+        The event has the true sensitivity, not the claimed one. It covers the whole training, also
+        if the horizon is one round. One rating is at one party; the ratings of a user are at all
+        parties.
         """
+        # A user has at most ``trim`` ratings at each party if the system's ``unit`` is the user,
+        # otherwise at most one rating of every item. A message depends on item embeddings that a
+        # party keeps from earlier rounds, so that the event of one round is that of the training.
+        #
         # Replacing a user by another moves the sum twice as far as removing the user. Replacing an
         # interaction, which may move to another party, also moves the sum twice as far. If the
         # ``unit`` is the user, adding or removing a rating moves the sum twice as far, too: another
@@ -279,13 +283,14 @@ class ItemNoise(GradientNoise):
         """Creates the noise of the system ``mf``, of deviation z Delta.
 
         ``z``: noise multiplier.
-        ``moves``: whether noisy steps move user embeddings. Ignored if ratings are sampled
-            independently (repaired version, unit "rating"): user embeddings then keep their random
-            initial values until all noisy steps are done.
+        ``moves``: whether noisy steps move user embeddings. Not used if ratings are sampled
+            independently (repaired version, unit "rating").
 
         Delta is the sensitivity of section 5.2, for the largest rating R: 2 R^(3/2) for a rating,
         and theta times as much for a user of at most theta ratings.
         """
+        # If ratings are sampled independently, user embeddings keep their random initial values
+        # until all noisy steps are done.
         follows = mf.sampling.unit != "rating"
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
         return cls(
@@ -328,7 +333,7 @@ class StepNoise:
     """Noise multipliers of one gradient step, from which its accounting event is made.
 
     A noise multiplier is the deviation of the noise, divided by the largest change of the step's
-    gradient sum that a change of the data causes.
+    gradient sum.
 
     ``descent``: the gradient step and its sampling.
     ``party_sizes``: the different numbers of users that parties have.
@@ -352,21 +357,21 @@ class StepNoise:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
 
         If ``descent`` samples each unit (rating or user) independently, the event includes
-        amplification by sampling for adding or removing a unit, and for replacing data of one unit.
+        amplification by sampling for adding, removing or replacing data of one unit.
 
         If a step samples n' of a party's n rows (users), as in the paper, the event depends on the
         change:
 
-        - Adding or removing a user: the event of Poisson sampling at rate n'/n, with
-          ``row_noise_multiplier``, because an added user takes the place of another user in a
-          sample of fixed size (``losses.pairs.FixedSizeSamplePair``). The event has no sampling if
-          n' >= n/4, if n' depends on the added user, or if ``has_user_steps`` is true.
-        - Replacing a user, if ``has_user_steps`` is false: the event of a sample of n' of n rows,
-          with ``row_noise_multiplier``.
-        - All other changes, such as one rating: the event of samples that the adversary sees, with
-          ``noise_multiplier``. The gradients of the user's other ratings show in which steps the
-          user's row is sampled.
+        - Adding or removing a user: Poisson sampling at rate n'/n, with ``row_noise_multiplier``.
+          The sensitivity is larger, because an added user also displaces another user from a
+          sample. The event has no sampling where amplification is not proved (``has_user_steps``,
+          or n' depends on the added user) or does not help (n' >= n/4).
+        - Replacing a user, without ``has_user_steps``: a sample of n' of n rows, with
+          ``row_noise_multiplier``.
+        - All other changes, such as one rating: a sample that the adversary sees, with
+          ``noise_multiplier``. The user's other ratings show in which steps the row is sampled.
         """
+        # Adding or removing a user follows ``losses.pairs.FixedSizeSamplePair``.
         # If the party ``has_user_steps``, the users whose places an added user took have missed a
         # step. From then on their gradients differ, too, and the proof uses only that a sum has n'
         # rows. A replacing user takes nobody's place, and all other users are unchanged if the
@@ -412,18 +417,19 @@ def bound_gradient_change(
     ``max_ratings``: maximum number of ratings of a user; None without trimming.
     ``has_user_fitting``: whether each user embedding depends on the user's ratings.
 
-    Let c be the maximum number of ratings of a user, or the number of items without trimming, and R
-    the largest rating. For embeddings as in equation 6 (entries >= 0, norm^2 at most R), the
-    largest change depends on the change of the data:
+    Let c be the maximum number of ratings of a user (without trimming ``n_items``), and R the
+    largest rating. Embeddings are as in equation 6 (entries >= 0, norm^2 at most R). The largest
+    change is
 
-    - Adding or removing a user: 2 R^(3/2) sqrt(c), because the rows of c items change by at most
-      2 R^(3/2) each; this bound is attained.
-    - Replacing a user by another: 1.618 times 2 R^(3/2) sqrt(c) (``Clipping.max_distance_ratio``).
-    - Adding or removing a rating, with fitted users and without trimming: 2 R^(3/2) sqrt(2c - 1).
-    - Adding, removing or changing a rating, without fitted users: 2 R^(3/2).
-    - Replacing an interaction by another, without fitted users: 4 R^(3/2).
-    - All other changes: as for replacing a user.
+    - for adding or removing a user: 2 R^(3/2) sqrt(c), which is attained;
+    - for replacing a user: 1.618 times 2 R^(3/2) sqrt(c) (``Clipping.max_distance_ratio``);
+    - for adding or removing a rating (fitted users, no trimming): 2 R^(3/2) sqrt(2c - 1);
+    - for adding, removing or changing a rating (users not fitted): 2 R^(3/2);
+    - for replacing an interaction (users not fitted): 4 R^(3/2);
+    - for all other changes: as for replacing a user.
     """
+    # For adding or removing a user, the rows of c items change by at most 2 R^(3/2) each.
+    #
     # Proof for a rating to which the user's embedding is fitted: let u and u' be this embedding
     # with and without the rating. At another item v that the user rated x, the gradients are 2 (x -
     # u.v) u and 2 (x - u'.v) u'. If the two errors have the same sign, u.u' >= 0 makes the distance

@@ -1,4 +1,4 @@
-"""Random noise of secure-aggregation rounds, drawn from each client's stream instead of stored."""
+"""Random noise of secure-aggregation rounds, drawn from each client's stream and never stored."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class NoiseAdder:
     def skip_entries(self, count: int | Ints) -> NoiseAdder:
         """Returns a randomizer for messages without their first ``count`` entries.
 
-        The remaining entries get the same noise as in the whole messages. ``count`` is one number,
-        or one per client.
+        The noise of the remaining entries does not change. ``count`` is one number, or one per
+        client.
         """
         return replace(self, item_table_offset=self.item_table_offset + count)
 
@@ -69,9 +69,10 @@ class NoiseReplacer:
 
     - The paper's: the second message is -xi + xi', with new noise xi'.
     - The repaired one: xi = a + b, with independent parts a and b, and the second message is -b.
-      Given xi, b has the distribution N(rho xi, rho (1 - rho) ``old_sigma``^2), for rho = 1 -
-      (``new_sigma``/``old_sigma``)^2.
     """
+
+    # Given xi, b has the distribution N(rho xi, rho (1 - rho) ``old_sigma``^2), for rho = 1 -
+    # (``new_sigma``/``old_sigma``)^2.
 
     old_sigma: float
     new_sigma: float
@@ -103,8 +104,8 @@ class NoiseReplacer:
     def skip_entries(self, count: int | Ints) -> NoiseReplacer:
         """Returns a randomizer for messages without their first ``count`` entries.
 
-        The remaining entries get the same noise as in the whole messages. ``count`` is one number,
-        or one per client.
+        The noise of the remaining entries does not change. ``count`` is one number, or one per
+        client.
         """
         return replace(self, item_table_offset=self.item_table_offset + count)
 
@@ -128,12 +129,11 @@ def sum_messages(
 
     ``first``, ``first_users``: first messages that arrived, and the indices of their senders.
     ``second``, ``second_users``: second messages that arrived, and the indices of their senders.
-
-    Noise of a first message that the second message of its sender removes is not drawn.
     """
 
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
+    # Noise of a first message that the second message of its sender removes is not drawn.
     assert isinstance(second.randomizer, NoiseReplacer)
     reply, shape = second.randomizer, second.shape
     silent = first.streams.take(np.flatnonzero(~np.isin(first_users, second_users)))

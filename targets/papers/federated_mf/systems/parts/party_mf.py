@@ -47,8 +47,10 @@ class Party:
     ``rng``: the party's random generator.
     ``member_share``: number of the members divided by the number of all users or items.
     ``step_size_factor``: factor on the learning rate: one over the mean number of trimmed ratings
-        per user. In the paper this is 1/(m tau), for m items of which a user rated the share tau.
+        per user (1/(m tau) in the paper).
     """
+
+    # In 1/(m tau), a user rated the share tau of the m items.
 
     member_ids: Ints
     all_ratings: sparse.csr_array
@@ -82,8 +84,8 @@ class Party:
 class StepSampling:
     """Sampling of the ratings of a gradient step, and source of the divisor of its gradient sum.
 
-    ``unit``: sampled unit: "row" for a fixed number of rows (users) per step; "rating" or "user" if
-        each rating or user is sampled independently.
+    ``unit``: "row" for a fixed number of rows (users) per step; "rating" or "user" if each rating
+        or user is sampled independently.
     ``guessed_rated_share``: public guess of the share of pairs of a user and an item that have a
         rating, for the divisor; None to compute the divisor from the party's number of ratings.
     """
@@ -122,10 +124,6 @@ class Exchange(ABC):
 class PartyMf(System):
     """Base class of systems with T rounds of T' gradient steps in every party.
 
-    A subclass defines the division of the data among the parties (``division``), the protocol of
-    messages (``exchange``), the gradient steps and noise of a party (``make_descent``), and the
-    number of steps that fit initial user embeddings (``n_fit_steps``).
-
     ``factors``: number p of entries of an embedding, as in the paper (sections 4.3, 5.3).
     ``rounds``: number T of rounds, as in the paper.
     ``local_steps``: number T' of steps of a party per round, as in the paper.
@@ -143,9 +141,15 @@ class PartyMf(System):
     ``tuning``: number of gradient steps that a party takes alone at the end of the training.
     ``tuning_rate``: learning rate of the steps that a party takes alone.
 
-    The learning rates of all systems were chosen by MSE on MovieLens-100K, on the split on which
-    utility is reported. A party's ratings are trimmed once, before the training.
+    A party's ratings are trimmed once, before the training.
     """
+
+    # A subclass defines the division of the data among the parties (``division``), the protocol of
+    # messages (``exchange``), the gradient steps and noise of a party (``make_descent``), and the
+    # number of steps that fit initial user embeddings (``n_fit_steps``).
+    #
+    # The learning rates of all systems were chosen by MSE on MovieLens-100K, on the split on which
+    # utility is reported.
 
     factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
     rounds: Annotated[Count, "T, rounds per training"] = 100
@@ -264,13 +268,11 @@ class PartyMf(System):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
 
-        u and v are the embeddings of user and item.
+        u and v are the embeddings of user and item. If every party has its own table, they are
+        taken from the table of one party:
 
-        - One table each of user and item embeddings: both are taken from these tables.
-        - Each party has its own item embeddings: v is that of the party that holds the user (array
-          "home").
-        - Each party has its own user embeddings: u is that of the party that holds the item (array
-          "owner").
+        - with an array "home" in the model: v from the party that holds the user;
+        - with an array "owner" in the model: u from the party that holds the item.
         """
         own, items = model.arrays["users"], model.arrays["items"]
         with limit_to_one_thread():
@@ -298,9 +300,9 @@ class PartyMf(System):
         ``draw``: function that returns the initial embeddings of a block of parties.
         ``with_users``: whether user embeddings move, besides item embeddings.
 
-        The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
-        in blocks of about four million embedding entries.
+        The results have shapes (n, p) and (n, m, p), for m items and p factors.
         """
+        # Parties are trained in blocks of about four million embedding entries.
         full, p = sgd_mf.check_ratings(request.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)

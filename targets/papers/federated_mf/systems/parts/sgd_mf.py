@@ -60,12 +60,14 @@ def init_embeddings(uniform: Floats, bound: float, spread: float = 1.0) -> NDArr
 
     ``uniform``: uniform draws in (0, 1), of shape (n, p) for n embeddings of p entries.
     ``bound``: R, the largest rating.
-    ``spread``: width of the distribution, from 0 to 1; at 0 all entries are a (see below).
+    ``spread``: width of the distribution, from 0 (all entries equal) to 1.
 
-    Entries are uniform in [0, 2a] at ``spread`` 1, with p a^2 = R/2, and rows are projected to
-    norm^2 <= R. With a smaller ``spread``, predictions are closer to R/2 for items with few
-    ratings. The paper states only "randomly". The embeddings do not depend on the data.
+    At ``spread`` 1, entries are uniform in [0, 2a], with p a^2 = R/2. Rows are projected to norm^2
+    <= R. The paper states only "randomly". The embeddings do not depend on the data.
     """
+    # At ``spread`` 0 all entries are a. With a smaller ``spread``, predictions are closer to R/2
+    # for items with few ratings.
+    #
     # norm^2 is 2R/3 on average. The few longer rows are projected, because otherwise equation 6
     # would not bound the gradients of the first step.
     within = spread * uniform + (1.0 - spread) / 2.0
@@ -135,7 +137,7 @@ def get_learning_rate(step: int, steps: float, rate: float) -> float:
     ``rate``: initial learning rate.
 
     The learning rate falls linearly over the first 80% of the steps to 52% of ``rate``, and then
-    stays there, as in Abadi et al. 2016, section 5.2, to which the paper refers.
+    stays there (Abadi et al. 2016, section 5.2).
     """
     return rate * (1.0 - (1.0 - _LAST) * min(1.0, step / max(1.0, _FALL_SHARE * steps)))
 
@@ -149,12 +151,12 @@ def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta:
     ``steps``: number of steps.
     ``delta``: delta of the result.
 
-    The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021). The
-    package converts the Renyi curve by Proposition 12 of Canonne, Kamath and Steinke 2020, and
-    takes the minimum over the orders ``_ORDERS``. Theorem 1 gives a larger bound
-    (``get_theorem_1_epsilon``). Propositions 2 and 3 state epsilon only up to a constant factor,
-    which they do not specify; in fact no constant is right for all settings.
+    The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021), which
+    converts the Renyi curve by Proposition 12 of Canonne, Kamath and Steinke 2020.
     """
+    # The result is the minimum over the orders ``_ORDERS``. Theorem 1 gives a larger bound
+    # (``get_theorem_1_epsilon``). Propositions 2 and 3 state epsilon only up to a constant factor,
+    # which they do not specify; in fact no constant is right for all settings.
     from dp_accounting.rdp import RdpAccountant
 
     if noise_multiplier == 0.0:
@@ -282,11 +284,11 @@ def fit_neighbouring_users(
     ``n_fit_steps``: number of steps of the fit.
     ``count``: number of the user's other ratings.
 
-    A malicious server chooses initial item embeddings that give the two results different
-    directions. The additional item has a long embedding in the direction of entry 0, and the
-    ``count`` other items have short embeddings in the direction of entry 1. The user embedding is
-    pulled towards entry 0 with the additional rating, and towards entry 1 without it.
+    A malicious server chooses the initial item embeddings. With the additional rating the result
+    points towards entry 0, and without it towards entry 1.
     """
+    # The additional item has a long embedding in the direction of entry 0, and the ``count`` other
+    # items have short embeddings in the direction of entry 1.
     first = np.zeros((count + 1, factors))
     first[:count, 1] = SHORT_EMBEDDING_NORM * math.sqrt(bound) / count
     first[count, 0] = math.sqrt(bound)
@@ -304,12 +306,14 @@ def find_message_distance(bound: float, factors: int, n_fit_steps: int) -> float
     ``factors``: number of entries of an embedding.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
 
-    The user rated item 1 by R, and item 2 by R or not at all. A malicious server chooses orthogonal
-    initial embeddings, short for item 1 and long for item 2. Then it broadcasts item embeddings of
-    0 in every round. The result is at least 2 R^(3/2), the distance between the messages of a user
-    with the single rating R and without ratings. If embeddings have one entry, the result is this
-    distance.
+    The user also rated one other item. Both ratings are R. A malicious server chooses the
+    broadcasts. The result is at least 2 R^(3/2), the distance between the messages of a user with
+    one rating R and without ratings.
     """
+    # The user rated item 1 by R, and item 2 by R or not at all. The server chooses orthogonal
+    # initial embeddings, short for item 1 and long for item 2. Then it broadcasts item embeddings
+    # of 0 in every round. If embeddings have one entry, the result is 2 R^(3/2).
+    #
     # Without the second rating the fitted user embedding is b, and the message's mean is -2R b in
     # row 1. With the second rating, the user embedding is a, and the mean is -2R a in row 1 or in
     # row 2, depending on the drawn rating. The means thus differ by 2R (a - b, 0) or 2R (-b, a).
