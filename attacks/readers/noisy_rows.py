@@ -168,16 +168,16 @@ class PositionMixture:
 
     step_sign: sign of the positions of positives, +1 or -1
     direction_flip_threshold: threshold of the mean position of a user's rows, in standard
-        deviations of this mean, above which the user's direction is reversed; infinite if no
-        direction is to be reversed
+        deviations of this mean. Above it the user's direction is reversed; infinite if no direction
+        is to be reversed
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
     mean_positive_share: mean of the users' shares of positives among items, which are
         beta-distributed
     prior_weight: weight of this beta distribution as a prior, as a number of observed items
     item_log_odds: log-odds that a user of mean share interacted with each item (M,)
-    positive_step_excess: (p - n) / (p + n), where p is how far an item's row moves if the item is a
-        positive, and n how far it moves if the item is a negative drawn once (M,)
+    positive_step_excess: (p - n) / (p + n) of each item (M,). The item's row moves by p if the item
+        is a positive, and by n if the item is a negative drawn once
     steps_by_draw_count: number of steps that a negative's row moves if the device draws the
         negative 0, 1, 2, or more times (4,)
     """

@@ -62,10 +62,12 @@ class RankOneFit:
 class RankOneGradientsReader(MessageReader):
     """Reader of gradients of a squared loss over all items, which infers interactions.
 
-    The last message of each user is read. The reader solves the gradient G = (s - V x) x^T for the
-    user's vector x and the numbers s, where V has the item rows v_i. The log-likelihood ratio of an
-    interaction with item i is the ratio of two normal densities of s_i. Their mean is 0 without an
-    interaction, and 1 + alpha (1 - x.v_i) with one. ``alpha`` is a public parameter of the loss.
+    The last message of each user is read. V is the item table with rows v_i. The reader solves the
+    gradient G = (s - V x) x^T for the user's vector x and the numbers s.
+
+    The log-likelihood ratio of an interaction with item i is the ratio of two normal densities of
+    s_i. Their mean is 0 without an interaction, and 1 + alpha (1 - x.v_i) with one. ``alpha`` is a
+    public parameter of the loss.
     """
 
     # The size of the noise follows from the items without interaction. The mean with an interaction
@@ -88,8 +90,7 @@ class RankOneGradientsReader(MessageReader):
         return bool(rounds) and not drawn and find_gradient_sign(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns user vectors, and log-likelihood ratios of an interaction of each user with each
-        item.
+        """Returns user vectors, and the log-likelihood ratio of each possible interaction.
 
         Both are read from the last message of each user.
         """

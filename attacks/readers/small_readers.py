@@ -105,8 +105,7 @@ class InputWeightsReader(MessageReader):
     required_messages = "weights of a layer with one input per item"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether messages leave some columns of a layer unchanged that has one column per
-        item.
+        """Checks for a layer with one column per item, of which messages leave some unchanged.
 
         The result is False if messages leave some rows of an item table unchanged.
         """
@@ -129,9 +128,8 @@ class InputWeightsReader(MessageReader):
 def find_input_layer(view: View) -> tuple[uploads.ModelMessages, ...]:
     """Returns the messages about a layer with one input per item, one entry per round.
 
-    The layer is the first non-square matrix of the model that has one column per item, and in which
-    devices leave the columns of some items unchanged. The result is empty if there is no such
-    matrix.
+    The layer is the first non-square matrix of the model with one column per item, of which devices
+    leave some columns unchanged. The result is empty if there is no such matrix.
     """
     # Only a few messages of the last round are checked.
     for rounds in uploads.read_model_messages(view).values():
