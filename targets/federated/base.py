@@ -287,8 +287,7 @@ class Protection(Protocol):
         return None
 
     def get_upload_randomizer(self, sizes: Mapping[str, int]) -> Mechanism | None:
-        """Returns the randomizer of a whole upload, or None if the protection has no such
-        randomizer.
+        """Returns the randomizer of a whole upload; None if the protection has no such randomizer.
 
         The randomizer accepts every possible upload as input. ``sizes`` has the number of entries
         of an upload per group of arrays, such as "item".

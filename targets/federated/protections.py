@@ -250,9 +250,9 @@ class GaussianProtection(NoiseProtection):
     ``sigma``: standard deviation of the noise N(0, sigma^2).
     ``clip``: clipping bound; entries are clipped to [-clip, clip].
 
-    No epsilon holds at delta 0. At delta > 0, the privacy curve of one entry is the curve of the
-    Gaussian mechanism with the sensitivity mu = 2 clip / sigma, in standard deviations. For an
-    upload of n entries, mu is multiplied by sqrt(n).
+    No epsilon holds at delta 0. At delta > 0, the privacy curve is that of the Gaussian mechanism
+    with the sensitivity mu, in standard deviations. For one entry, mu = 2 clip / sigma. For an
+    upload of n entries, mu is sqrt(n) times as large.
 
     The FedRec paper (Zhang, Yuan and Yin, section 5.3) prints no sigma, no clipping and no delta.
     The default ``clip`` is that of its section 5.4. Claims are compared with bounds at delta 1e-5.
