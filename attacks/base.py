@@ -129,6 +129,7 @@ class LinkScores:
     candidate_senders: NDArray[np.int64]
 
 
+# Result of any attack; the family of the attack determines the type.
 AttackResult = GuessedLabels | MemberScores | Reconstruction | LinkScores
 
 

@@ -276,6 +276,8 @@ def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[s
     # The regression is of the sender of a message on its cosines with the candidates, in standard
     # deviations. Weights are nonnegative, and are penalised by the gain in log-likelihood that a
     # weight would have by chance.
+
+    # Penalised negative log-likelihood of the true senders, and its gradient.
     def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         scores = np.tensordot(weights, x, 1)
         excess = np.einsum("knc,nc->k", x, softmax(scores, axis=1)) - true.sum(axis=1)

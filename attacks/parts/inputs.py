@@ -158,6 +158,7 @@ class GramBlocks:
 # An ``InputTable`` is a table with one row per sender. It is computed at its first use,
 # and only the inner products of its rows stay in memory, because its columns may take a gibibyte.
 
+# Names of input tables, which ``add_input_tables`` describes.
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
 _DIRECTIONS = 10, 30
@@ -183,9 +184,10 @@ _Part = tuple[int, _Writer]
 def get_max_entries_and_rows(users: int) -> tuple[int, int]:
     """Returns the maximum number of entries, and of rows (senders), of a classifier's input table.
 
-    If the system has more than 20,000 ``users``, the limits are divided by 8 and by 12. This saves
-    memory, and hardly changes results, because a sample of many users is sufficient.
+    If the system has more than 20,000 ``users``, the limits are divided by 8 and by 12.
     """
+    # Smaller limits save memory, and hardly change results, because a sample of many users is
+    # sufficient.
     if users <= MAX_USERS_FULL_TABLE:
         return MAX_TABLE_SIZE, MAX_TABLE_ROWS
     return MAX_TABLE_SIZE // 8, MAX_TABLE_ROWS // 12
@@ -423,6 +425,8 @@ def make_input_table(
     """
     table = data if isinstance(data, np.ndarray) else data[users].tocsc()
 
+    # Writes the columns from ``start`` on of the users' rows into ``out``; returns the written
+    # rows.
     def write(start: int, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
         columns = slice(start, start + out.shape[1])
         if isinstance(table, np.ndarray):

@@ -177,6 +177,7 @@ def _is_exact(view: View) -> bool:
     rng = np.random.default_rng(0)
     met = draw_histories(_TRIED, view.public.n_items, client.n_items_range, rng)
 
+    # Messages of the simulated users ``some``, computed with two different seeds.
     def twice(some: NDArray[np.intp]) -> list[dict[str, Component]]:
         histories = sparse.csr_array(met[some].astype(np.float32))
         return [_emulate(view, place, histories, seed) for seed in (1, 2)]
@@ -322,6 +323,7 @@ def _make_equations(view: View, place: int, profiles: sparse.csr_array) -> tuple
         base = beside[:, 0] if beside is not None and sent[name].kind is Payload.MODEL else 0.0
         basis = np.zeros((len(entries), 0)) if beside is None else np.linalg.qr(beside)[0]
 
+        # Removes from each row the part in the span of the model and its previous change.
         def alone(moved: Floats, basis: Floats = basis) -> Floats:
             return np.asarray(moved - (moved @ basis) @ basis.T)
 

@@ -224,6 +224,7 @@ def calibrate(
     some = counts.any(axis=1)
     counts, odds = counts[some], item_odds[known[some], None]
 
+    # Negative log-likelihood of items' popularity under the weakened ratios.
     def loss(scales: Calibration) -> float:
         return -_log_likelihood(counts, odds, scales.calibrate_ratios(stated))
 
@@ -263,10 +264,13 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     # The log-odds of an interaction are a sum of three numbers: the item's log-odds (``items``),
     # the ratio, and the user's activity (general tendency to interact). One factor multiplies
     # ratios, and another one activity; a saturation limits large ratios (``Calibration``).
+
+    # Derivatives of each user's log-likelihood by the two factors, (2, n).
     def slopes(bent: Floats, weights: Floats) -> Floats:
         wrong = histories - expit(items + weights[0] * bent + weights[1] * activity)
         return np.stack([(wrong * part).sum(axis=1) for part in (bent, activity)])
 
+    # Negative mean log-likelihood of the histories, and its derivatives by the two factors.
     def loss(weights: Floats, bent: Floats) -> tuple[float, Floats]:
         odds = items + weights[0] * bent + weights[1] * activity
         likelihood = log_expit(np.where(histories, odds, -odds)).mean()
@@ -289,7 +293,8 @@ def _fit_to_shadows(view: View, evidence: Evidence) -> Calibration:
 
     The result is ``IDENTITY_CALIBRATION`` in three cases:
 
-    - the devices' code is missing, too slow, or refuses the simulated histories;
+    - messages of simulated users cannot be computed, for example because the devices' code is
+      missing, is too slow, or refuses the simulated histories;
     - the readers give no ratios for simulated users;
     - a ``ShadowReader`` reads the messages, because it calibrates its ratios itself.
     """

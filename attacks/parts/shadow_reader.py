@@ -184,7 +184,7 @@ def _send_one_item(
 ) -> list[OneItemMessages]:
     """Returns messages, for each round, of devices whose history is a single item.
 
-    A round has None in three cases:
+    All rounds have None in three cases:
 
     - no message may be a MinHash signature, so that these messages are not needed (``ItemMarks``);
     - computing the messages takes too much time or memory;

@@ -279,6 +279,7 @@ _TOGETHER = 8  # number of senders in a group with about the same number of move
 # Changes of the model by k senders: positions of the senders (k,), the changes (k, *shape), and
 # True for each entry that changed (k, *shape).
 ChangeBlock = tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]
+# Kinds of messages that show a change of the model.
 MODEL_KINDS = (Payload.GRADIENT, Payload.CHANGE, Payload.MODEL)
 
 
@@ -602,12 +603,13 @@ def estimate_popularity(view: View) -> Floats:
 
     The estimate follows from the sum of all changes of the item table:
 
-    - If the loss has no negatives (settings ``negatives`` and ``alpha``): the length of the change
-      of the item's row.
-    - Otherwise: the position of the item's row along the top right singular vector of the changes
-      (of the model, if the adversary's view shows no changes).
+    - If only items with an interaction move their rows (no settings ``negatives`` and ``alpha``):
+      the length of the change of the item's row.
+    - Otherwise: the position of the row's change along the top right singular vector of all
+      changes.
 
-    Rounds with numbers that are not finite are ignored. Source: derived here.
+    If the adversary's view shows no changes, the rows of the last model take their place, by the
+    second rule. Rounds with numbers that are not finite are ignored. Source: derived here.
     """
     # If only items with an interaction move their rows, rows of more popular items move farther.
     # Otherwise the vectors of users have much of one direction b in common, so that the sum of

@@ -45,6 +45,7 @@ from fedrec_auditor.attacks.readers.item_rows import has_unchanged_rows
 from fedrec_auditor.targets.transcript import View
 
 _TOGETHER = 32  # number of senders that are processed at once
+# Arrays of a network, one row per sender, by the name of the part.
 ArraysByName = Mapping[str, NDArray[Any]]
 
 

@@ -39,6 +39,7 @@ _LOOKED_AT = 32  # number of messages that identify the layer
 _PARALLEL = 0.6  # minimum median cosine of the user's columns with the bias
 _WIDTH = 8  # minimum length of a bias, because short vectors are parallel by chance
 
+# Arrays with one matrix or vector per sender.
 Matrices = NDArray[np.float32]
 
 

@@ -145,6 +145,7 @@ def _sum_vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | 
 # (``row_places``), in standard deviations of the noise. The model is that of
 # ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation.
 
+# Densities (T, M) of row positions, by the number of steps that a row moves.
 DensitiesByStepCount = dict[int, NDArray[np.float32]]
 
 _STEPS = 30
@@ -417,6 +418,7 @@ def _compute_densities(
         move, and items with an interaction move in either direction
     """
 
+    # Density of rows that move ``times`` steps, weighted by the probability ``chance``.
     def normal(times: int, chance: NDArray[np.float64] | float) -> NDArray[np.float32]:
         height = np.asarray(chance, dtype=np.float32)
         away = place - steps.astype(np.float32)[:, None] * _displace_rows(times, mixture)

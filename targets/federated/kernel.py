@@ -54,8 +54,8 @@ class DeviceBlock(NamedTuple):
     ``first_row_indices``: index of each device's first row in ``DeviceTables.item_rows``, shape
         (m,).
     ``row_counts``: number of each device's rows, one per example, shape (m,).
-    ``visit_order``: index of the example that a device visits, as ``visit_order[epoch, device,
-        step]``, shape (epochs, m, largest row count).
+    ``visit_order``: index of the example that the i-th device of the block visits, as
+        ``visit_order[epoch, i, step]``, shape (epochs, m, largest row count).
     """
 
     devices: Int64Array
@@ -224,7 +224,7 @@ def _train(
     ``s``: temporary arrays.
     ``p``, ``g``: the parameters, and the arrays that receive their gradients.
     ``moments``: Adam's moments of the parameters ``p``, shape (2, P).
-    ``row_state``: gradients of the item rows and their two moments, shape (3, size * d).
+    ``row_state``: gradients of the k item rows of d entries, and their two moments, shape (3, k d).
     ``done``: number of epochs before this call.
     """
     own, positive, features, drawn, order = device

@@ -188,11 +188,11 @@ class TrainingJob:
     """Data, parameters and random streams of the devices that are trained in one call.
 
     ``param_shapes``: shape of each component (named array) of the model.
-    ``training``: settings of the local training.
+    ``local``: settings of the local training.
     ``streams``: one random stream per device.
     ``examples``: training examples of the devices.
     ``tables``: data of the devices, and their parameters, which are trained in place.
-    ``settings``: settings of the compiled code.
+    ``kernel_settings``: settings of the compiled code.
     ``moments``: moments of Adam, kept between calls of the compiled code; arrays of length 0 if one
         call runs all epochs.
     """
@@ -403,6 +403,7 @@ def _run_epochs(work: TrainingJob, epochs: range, compute: Machine) -> None:
 
     examples, moments = work.examples, work.moments._replace(epochs_done=epochs.start)
 
+    # Trains a block of devices for all ``epochs``.
     def run(devices: NDArray[np.int64]) -> None:
         sizes, streams = examples.n_examples[devices], work.streams.take(devices)
         order = np.empty((len(epochs), len(devices), int(sizes.max())), dtype=np.int32)

@@ -24,8 +24,9 @@ class DirectRoute(Route):
 class SecureAggregation(Route):
     """Route by secure aggregation: the server sees only the sum of a round's uploads.
 
-    The participants are known, and nobody drops out. The accounting event of the sum is that of one
-    sender's upload: the noise of other senders is not counted.
+    The masks of uploads are assumed to be ideal: the participants are known, and nobody drops out.
+    The accounting event of the sum is that of one sender's upload. The noise of other senders is
+    not counted.
     """
 
     # Devices mask their uploads, and the masks cancel in the sum. The masks are assumed to be

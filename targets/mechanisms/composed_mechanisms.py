@@ -311,14 +311,13 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
 
         mu = sqrt(step^2 (1 - h) + h/4) / z.
 
-    The paper is wrong in four places:
+    The paper states a sensitivity of 2/M for the share, which is twice the true one. This gives mu
+    = 1/z at step 1, a valid upper bound. The paper is wrong in three places:
 
-    - The sensitivity of the share is 1/M, but the paper states 2/M. This gives 1/z at step 1, a
-      valid upper bound of mu.
     - Line 9 of Algorithm 2 adds the noise after the step alpha3, but the accounting ignores alpha3.
       The true multiplier is below z if step^2 (1 - h) + h/4 > 1.
-    - The proof's z1 = 1/(z sqrt(1 - h)), z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z, which
-      equals the algorithm's z only at z = 1.
+    - The proof's z1 = 1/(z sqrt(1 - h)) and z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z. The
+      algorithm's multiplier is z, which is equal only at z = 1.
     - Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``). The
       share is then not informative, and mu = step sqrt(1 - h)/z.
 

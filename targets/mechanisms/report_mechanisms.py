@@ -105,6 +105,7 @@ class BitFlip(BitMechanism):
         width = bits.shape[1]
         noise = streams.draw_words(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
 
+        # Draws uniform numbers for the undecided bits, in the order of their positions ``ties``.
         def rest(ties: NDArray[np.intp]) -> NDArray[np.float64]:
             clients, counts = np.unique(ties // width, return_counts=True)
             if not counts.size:
@@ -132,7 +133,7 @@ class BitFlip(BitMechanism):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of symmetric flips (``p`` + ``q`` = 1), or of asymmetric
+        """Returns the accounting event: symmetric flips if ``p`` + ``q`` = 1, else asymmetric
         flips.
 
         ``p`` and ``q`` are the probabilities that the bits 1 and 0 are reported as 1. Symmetric
@@ -334,11 +335,11 @@ class Ternary(bases.NumberMechanism):
     ``share``: 0 for the published mechanism; otherwise the probability that a report is not 0,
         equal for every x and above B/r.
 
-    The probabilities of reports depend on ``share``:
+    The probabilities of +r and -r depend on ``share``; otherwise the report is 0:
 
-    - If it is 0: P(+r) = max(x, 0)/r and P(-r) = max(-x, 0)/r. No finite epsilon holds at delta 0;
-      the smallest delta is B/r, at every epsilon.
-    - If it is above B/r: P(+r) = share/2 + x/(2r) and P(-r) = share/2 - x/(2r). Epsilon is
+    - If ``share`` is 0: P(+r) = max(x, 0)/r and P(-r) = max(-x, 0)/r. No finite epsilon holds at
+      delta 0. The smallest delta is B/r, at every epsilon.
+    - If ``share`` is above B/r: P(+r) = share/2 + x/(2r) and P(-r) = share/2 - x/(2r). Epsilon is
       ln((share + B/r)/(share - B/r)).
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
