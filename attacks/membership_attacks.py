@@ -28,8 +28,8 @@ class InteractionMembership:
     messages. It is the sum of two terms:
 
     - the log-likelihood ratio of the messages, which a reader (``attacks/readers``) computes;
-    - the log-odds of the pairs, if they are known without the messages (``prior_log_odds``); else
-      the log-odds of the item's popularity, estimated from all uploads.
+    - the prior log-odds of the pair (``prior_log_odds``) or, if unknown, the log-odds of the item's
+      popularity, estimated from all uploads.
 
     If messages are shuffled, so that their senders are unknown, some items of each user must be
     known (``known_items``). The probability of a pair is then its mean over messages, weighted by
@@ -106,9 +106,8 @@ class UserMembership:
       the devices' messages.
 
     Both distributions are fitted to reference trainings, as in the online attack of Carlini et al.
-    2022. The shift by the user's presence and the covariance are pooled over profiles with a
-    similar number of ratings; the paper pools only the covariance. The scores of a training are
-    divided by their mean absolute deviation.
+    2022. Their shift and covariance are pooled over profiles with a similar number of ratings; the
+    paper pools only the covariance.
 
     family: family of the attack, which is the kind of secret that it infers
     needs_known: whether the attack needs users of known class; always False
@@ -119,9 +118,10 @@ class UserMembership:
     # adversary, is .789 with the first kind of features and 1.0000 with the second kind. With 500
     # of 943 profiles known, it is .79 and .89 (``benchmarks/user_membership.py``). If all profiles
     # are known, the second kind needs no reference training. The shift is pooled because references
-    # are few. The unit of scores makes those of several trainings comparable. An alternative is
-    # RMIA (Zarifzadeh et al. 2024), which ranks a profile within a population. Its AUC differs from
-    # this attack's by at most .002, but a rank hides a gap between members and non-members.
+    # are few. Scores of a training are in units of their mean absolute deviation, which makes
+    # scores of several trainings comparable. An alternative is RMIA (Zarifzadeh et al. 2024), which
+    # ranks a profile within a population. Its AUC differs from this attack's by at most .002, but a
+    # rank hides a gap between members and non-members.
 
     family: ClassVar[AttackFamily] = AttackFamily.USER_MEMBERSHIP
     needs_known: ClassVar[bool] = False

@@ -352,10 +352,9 @@ def add_input_tables(view: View) -> ViewWithInputs:
     Numbers of a sender are means over the rounds that are read (``uploads.select_rounds``). The
     tables are:
 
-    - ``SUMMARY``, if devices leave some rows or columns of a matrix unchanged: which rows and
-      columns each device changes (``find_changed_rows``).
-    - ``SUMMARY``, otherwise: all components as sent, except that gradients of items are replaced by
-      the interactions that they reveal (``attacks/readers``).
+    - ``SUMMARY``: which rows and columns of a matrix each device changes (``find_changed_rows``).
+      If all devices change all of them: the components as sent, but with interactions in place of
+      gradients that reveal them.
     - ``RAW``: all changes of the model, divided by one number for all columns. This is the input of
       Zhang et al., section 3.3: (Theta^(t-1) - Theta^t) / mu, the change of the model in round t,
       divided by the learning rate.

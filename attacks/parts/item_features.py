@@ -52,9 +52,9 @@ class ItemMarks:
     positions: for arrays, the positions that may belong to marks (v,); for lists, None
     values_without_mark: for arrays, the usual value at each of these positions (v,); for lists,
         empty
-    weights_by_message_half: two arrays (v, M), learned from the two halves of the messages with
-        known histories. An entry is the weight of a code or position in the mark of an item. The
-        weights of an item add up to 1.
+    weights_by_message_half: weight of each code or position in the mark of each item, adding up to
+        1 per item. Two arrays (v, M), one learned from each half of the messages with known
+        histories
     signatures: message of a device with item i alone, for every item i (M, d); None if messages are
         not MinHash signatures
     """

@@ -1,21 +1,21 @@
 """Reader of lists of items, or of codes that stand for items, without the senders' code.
 
 A device may list decoys (other items) in addition to the user's own items (positives). Own items
-occur in every round, but decoys vary if they are drawn again. An item or code is in c of R lists of
-user u with the probability
-
-    w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d).
+occur in every round, but decoys vary if they are drawn again. The model of a user's R lists has
+these parameters:
 
 - a: probability that a list contains a given own item; the same for all users;
 - b: probability that a list contains a given decoy, if the device draws this decoy often;
 - d: probability that a list contains a given decoy, if the device hardly ever draws this decoy;
 - w, v: shares of own items, and of the decoys of probability b, among all codes.
 
-All parameters but a depend on the user. With a single round, a is assumed to be 1, and there is one
-class of decoys, of probability b. To estimate b, the 10% of the codes that are listed least often
-are regarded as decoys.
+An item or code is in c of the R lists with the probability
 
-The order of a list, and numbers sent with its entries, are not read.
+    w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d).
+
+With a single round, a is assumed to be 1, and there is one class of decoys, of probability b. To
+estimate b, the 10% of the codes that are listed least often are regarded as decoys. The order of a
+list, and numbers sent with its entries, are not read.
 
 ``PublicInfo.item_rows`` assigns codes to items. If it is unknown, the k-th most frequent code is
 matched to the k-th most popular item.

@@ -42,6 +42,7 @@ from fedrec_auditor.targets.transcript import Payload, View
 # reveal much. Noise is independent between entries. So positions that are computed from even and
 # from odd columns correlate only if training moved the rows. If they do not correlate after the
 # means of each user and of each item are subtracted, the messages show only noise.
+#
 # Details of the four steps:
 #
 # 1. Entries x pass through the score function of the noise, clip(x / b, -1, 1) for Laplace noise of

@@ -246,10 +246,14 @@ class SampledGaussian(Checked):
     ``opposite``: amount that a step subtracts with probability q if the unit is absent: 0 for a
         unit that is added or removed, and above 0 if the remaining data then lower the sum.
 
-    Each step adds 1 with probability q if the unit is present, and subtracts ``opposite`` with
-    probability q if it is absent. With K ~ Binomial(local_steps, q), the sum of a round is
-    distributed as N(K, local_steps z^2) or N(-K opposite, local_steps z^2). Rounds are independent.
-    With one step per round and ``opposite`` 0, the mechanism is the Poisson-sampled Gaussian.
+    Let K ~ Binomial(local_steps, q) be the number of steps in which the unit is drawn. The sum of a
+    round is distributed as
+
+    - N(K, local_steps z^2) if the unit is present;
+    - N(-K opposite, local_steps z^2) if the unit is absent.
+
+    Rounds are independent. With one step per round and ``opposite`` 0, the mechanism is the
+    Poisson-sampled Gaussian.
 
     The method ``delta`` returns a lower bound. It also holds for every system in which a drawn unit
     shifts the sum at least as far.

@@ -31,8 +31,8 @@ class TwoRoundNoise(Checked):
         means m. If the server announces too many, clients add too little noise.
     ``repaired``: whether clients follow the repaired protocol, see below.
 
-    All messages together reveal as much of the gradient g of one honest user as one Gaussian with
-    mean g and the variance
+    Let g be the gradient of one honest user. All messages together reveal as much of g as one
+    Gaussian with mean g and the variance
 
         v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1.
 
