@@ -448,9 +448,9 @@ def perturb_features(scaled: NDArray[Any], epsilon: float, streams: Streams) -> 
 
     The result has the shape (n, d). The mechanism acts on x = 2 scaled - 1, as ``Piecewise`` does.
     """
-    # With C = (e^(eps/2) + 1) / (e^(eps/2) - 1), the mechanism's output y is uniform on [-C, C] with
-    # probability e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1) x/2 - (C - 1)/2. The
-    # result is (y + 1) / 2, clipped.
+    # With C = (e^(eps/2) + 1) / (e^(eps/2) - 1), the mechanism's output y is uniform on [-C, C]
+    # with probability e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1) x/2 - (C - 1)/2.
+    # The result is (y + 1) / 2, clipped.
     n, d = scaled.shape
     x = 2.0 * np.clip(scaled, 0.0, 1.0) - 1.0
     chosen, place = streams.draw_uniform(2 * d).reshape(n, 2, d).transpose(1, 0, 2)
