@@ -60,18 +60,20 @@ class AttributeKnn(SupervisedAttack):
 class AttributeBayes(SupervisedAttack):
     """Attribute inference with naive Bayes, which learns from users of known and unknown class.
 
-    Columns of the uploads are assumed normal with variance 1, so that inner products with the class
-    means are a sufficient statistic. For bits this is close to Bernoulli naive Bayes if classes
-    differ little. Class means are estimated in two ways:
+    Columns of the uploads are assumed normal with variance 1. Class means are estimated in two
+    ways:
 
     - from the known users alone;
-    - from all users, by iterations of expectation maximisation that guess the unknown classes.
+    - from all users, by expectation maximisation, which guesses the unknown classes.
 
-    The second estimate is used only if its guesses separate the known users better. A user's own
-    uploads are left out of the means with which that user's class is guessed.
+    The second estimate is used only if its guesses separate the known users better.
 
     steps: number of iterations of expectation maximisation
     """
+
+    # Under the normal assumption, inner products with the class means are a sufficient statistic.
+    # For bits this is close to Bernoulli naive Bayes if classes differ little. A user's own uploads
+    # are left out of the means with which that user's class is guessed.
 
     reference = (
         "Nigam, McCallum, Thrun and Mitchell, Text Classification from Labeled and Unlabeled "
@@ -106,15 +108,14 @@ class AttributeBayes(SupervisedAttack):
 class AttributeLogistic(SupervisedAttack):
     """Attribute inference with logistic regression on the uploads.
 
-    The penalty is on the squared weights, and classes are weighted by their inverse frequency. The
-    weights that minimise the loss lie in the span of the k known users' rows (representer theorem),
-    so that k coordinates in that span give the same decisions as all columns.
+    The penalty is on the squared weights. Classes are weighted by their inverse frequency.
 
-    inverse_penalty: scikit-learn's C, the weight of the loss relative to the penalty. If None, the
-        penalty is that of the ridge regression with the best leave-one-out accuracy on the users of
-        known class (``AttributeProblem.choose_ridge_penalty``), scaled to the curvature of the
-        logistic loss.
+    inverse_penalty: scikit-learn's C, the weight of the loss relative to the penalty; None to
+        choose it by leave-one-out accuracy on the users of known class
     """
+
+    # The weights that minimise the loss lie in the span of the k known users' rows (representer
+    # theorem). Therefore k coordinates in that span give the same decisions as all columns.
 
     reference = (
         "scikit-learn's logistic regression (Pedregosa et al. 2011); not in the paper on attribute "
@@ -131,6 +132,8 @@ class AttributeLogistic(SupervisedAttack):
 
         known, others = problem.gram_blocks.compute_span_coordinates()
         size = float(np.mean(np.square(known).sum(axis=1))) or 1.0  # 1 suits the optimiser
+        # By default, the penalty is that of the ridge regression with the best leave-one-out
+        # accuracy (``choose_ridge_penalty``), scaled to the curvature of the logistic loss.
         # With n equally likely classes the logistic loss has curvature (n - 1) / n^2, and a squared
         # error, whose penalty is estimated, has curvature 1.
         n = problem.n_classes
@@ -146,21 +149,22 @@ class AttributeLogistic(SupervisedAttack):
 class AttributeMlp(SupervisedAttack):
     """Attribute inference with a multi-layer perceptron on the uploads.
 
-    The network is that of Zhang et al., built with scikit-learn: hidden layers of 100 and 30 units,
-    trained by Adam at the default learning rate until the loss on the users of known class stops
-    falling.
-
-    epochs: maximum number of passes over the users of known class
+    The network is that of Zhang et al., built with scikit-learn. Hidden layers of 100 and 30 units
+    are trained by Adam at the default learning rate, until the loss on the users of known class
+    stops falling.
 
     The paper's input is the columns of an upload. Here the input is the upload's coordinates in the
-    span of the known users' uploads, divided by one number: at most one coordinate per known user.
-    Gradients of the first layer lie in that span. Adam is not invariant under rotations, so the
-    trained weights differ from the paper's. On MovieLens 100K coordinates are 10 to 60 times as
-    fast as columns.
-    Over four random choices of the known users, the macro F1 of gender on all other users was .98
-    with coordinates and .87 with columns, from FedRec's uploads. From FCF's uploads it was .64 with
-    both inputs.
+    span of the known users' uploads. There is at most one coordinate per known user. All
+    coordinates are divided by their root mean square over the known users.
+
+    epochs: maximum number of passes over the users of known class
     """
+
+    # Gradients of the first layer lie in that span. Adam is not invariant under rotations, so the
+    # trained weights differ from the paper's. On MovieLens 100K coordinates are 10 to 60 times as
+    # fast as columns. Over four random choices of the known users, the macro F1 of gender on all
+    # other users was .98 with coordinates and .87 with columns, from FedRec's uploads. From FCF's
+    # uploads it was .64 with both inputs.
 
     reference = f"{_ZHANG} 3.3 (MLP 100-30)"
     slow = True
@@ -186,13 +190,15 @@ class AttributeSvc(SupervisedAttack):
     """Attribute inference with a support vector machine on the uploads.
 
     The classifier is that of Zhang et al., Table IV (SVC): scikit-learn's defaults, with classes
-    weighted by their inverse frequency. If the classes differ little, a classifier without weights
-    guesses the larger class for nearly all users: for gender from FCF on MovieLens 100K, the macro
-    F1 is .42 without weights, and .61 with weights. The kernel of two uploads x and y is exp(-gamma
-    |x - y|^2) with gamma = 1 / (d Var x) for d columns, computed from inner products.
+    weighted by their inverse frequency. The kernel of two uploads x and y is exp(-gamma |x - y|^2)
+    with gamma = 1 / (d Var x) for d columns.
 
     penalty: scikit-learn's C, the penalty on classification errors
     """
+
+    # If the classes differ little, a classifier without weights guesses the larger class for nearly
+    # all users. For gender from FCF on MovieLens 100K, the macro F1 is .42 without weights, and .61
+    # with weights.
 
     reference = f"{_ZHANG} 5.8 (SVC)"
     penalty: float = 1.0
@@ -235,10 +241,11 @@ class AttributeTree(SupervisedAttack):
     def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
         """Returns the guessed class of each of m users, and scores of all C classes, (m, C).
 
-        A score is the share of the class among the users of known class in the leaf of the tree
-        that the guessed user falls into. The users to guess are ``problem.unknown_users``.
-        ``table`` is the result of ``prepare_columns``, or None without uploads; ``seed`` determines
-        scikit-learn's random choices.
+        The users to guess are ``problem.unknown_users``. A user's score of a class is the share of
+        the class among the known users in the same leaf of the tree.
+
+        table: the result of ``prepare_columns``, or None without uploads
+        seed: determines scikit-learn's random choices
         """
         from sklearn.tree import DecisionTreeClassifier
 
@@ -250,12 +257,10 @@ class AttributeTree(SupervisedAttack):
 
 
 def _compute_scale(inner: NDArray[np.float64]) -> float:
-    """Returns the factor that scales inner products (n, n) to those of columns of variance 1.
-
-    With d independent columns of variance 1, the product of two different rows has variance d, and
-    the product of a row with itself is d. Correlated columns therefore count as the number of
-    directions in which rows differ.
-    """
+    """Returns the factor that scales inner products (n, n) to those of columns of variance 1."""
+    # With d independent columns of variance 1, the product of two different rows has variance d,
+    # and the product of a row with itself is d. Correlated columns therefore count as the number of
+    # directions in which rows differ.
     n, own = len(inner), np.diag(inner)
     square = (float(np.vdot(inner, inner)) - float(own @ own)) / max(1, n - 1)
     return float(own.sum()) / square if square > 0 else 1.0
@@ -266,10 +271,10 @@ def _log_likelihood(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> 
 
     inner: inner products of users' rows of uploads (n, n)
     shares: probability that each row belongs to each class (n, C)
-
-    Noise lengthens the mean of a small class more than that of a large class. Therefore the squared
-    length of a class mean is estimated by the mean product of two different rows of the class.
     """
+    # Noise lengthens the mean of a small class more than that of a large class. Therefore the
+    # squared length of a class mean is estimated by the mean product of two different rows of the
+    # class.
     own, squared = np.diag(inner)[:, None], shares**2
     sums, others = inner @ shares, shares.sum(axis=0) - shares
     pairs = others**2 - (squared.sum(axis=0) - squared)
@@ -306,13 +311,12 @@ class AttributeRows:
     """Attribute inference from the embedding rows that a device changes, without a classifier.
 
     An attribute of c categories has c adjacent rows in an embedding matrix, in public order. A
-    device changes exactly one of these rows, which is certainly the row of its user's category.
-    Users who changed none of the rows get the most frequent category.
+    device changes exactly one of these rows: the row of its user's category. Users who changed no
+    row of the matrix get the most frequent category. If a model multiplies one-hot features by a
+    matrix, c adjacent columns take the place of the rows.
 
-    If a model multiplies one-hot features by a matrix, a category has a column, and a device
-    changes exactly one of c adjacent columns. The matrix may have several such groups of rows or
-    columns. The attack uses the group whose categories agree best with the users of known class. It
-    guesses nothing if there is no group, or if several groups agree equally well.
+    The attack guesses nothing if there is no such group of rows or columns, or if several groups
+    agree equally well with the known classes.
 
     family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source
@@ -336,9 +340,9 @@ class AttributeRows:
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         """Guesses the class (category of the attribute) of each user whose class is unknown.
 
-        The result is empty if no rows or columns of a model matrix encode the categories, or if
-        several groups of rows or columns agree equally well with the known classes. ``view`` is the
-        messages that the adversary sees; ``rng`` is not used.
+        The result is empty if no group of rows or columns encodes the categories, or if several
+        groups agree equally well with the known classes. ``view`` is the messages that the
+        adversary sees; ``rng`` is not used.
         """
         pair = (background.known_users, background.known_classes)
         known, labels = (np.zeros(0, dtype=np.int64) if each is None else each for each in pair)

@@ -1,8 +1,8 @@
 """Interface of all attacks: background knowledge, results, and the protocol ``Attack``.
 
 An attack receives a ``View`` (the messages and public parameters that the adversary sees) and
-background knowledge, but never the true values with which it is scored. The attack returns guesses,
-and the auditor compares them with the true values.
+background knowledge. The true values are never given to it; the auditor compares the guesses with
+them.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class GuessedLabels:
 
     users: indices of the users (m,)
     classes: guessed classes, integers (m,)
-    scores: larger for more likely classes, -inf for classes that the attack never guesses
-        (m, n_classes); None if the attack gives no scores
-    input_name: name of the input table from which classes were guessed, or of a way to guess
-        without uploads; empty if the attack has no input tables
+    scores: larger for more likely classes (m, n_classes), -inf for classes that the attack never
+        guesses; None if the attack gives no scores
+    input_name: name of the input table of the guess, or of a way to guess without uploads; empty if
+        the attack has no input tables
     is_proved: True if a user's messages prove the class, whatever the prior (m,); None if the
         attack proves nothing
     """
@@ -129,15 +129,15 @@ class LinkScores:
     candidate_senders: NDArray[np.int64]
 
 
+# Result of any attack; the family of the attack determines the type.
 AttackResult = GuessedLabels | MemberScores | Reconstruction | LinkScores
 
 
 class Attack(Protocol):
     """An adversary that guesses secrets from observed messages and background knowledge.
 
-    An attack runs for every adversary (server, other client, ...) that sees messages which the
-    attack can read. If an adversary sees no such messages, ``refusal`` returns the reason why the
-    attack cannot run. A quick audit omits attacks with ``slow = True`` unless the audit plan names
+    An attack runs for every adversary (server, other client, ...) whose view it does not refuse
+    (``refusal``). A quick audit omits attacks with ``slow = True`` unless the audit plan names
     them.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
@@ -175,8 +175,7 @@ class Attack(Protocol):
         """Returns the reason why the attack refuses this view; an empty string if it can run on it.
 
         The view is the messages and public parameters that the adversary sees. An attack must
-        refuse a view whose messages it cannot read, or from which it could only guess at chance
-        level.
+        refuse a view that it cannot read, or from which it could only guess at chance level.
         """
         ...
 
@@ -190,8 +189,8 @@ class Attack(Protocol):
         - ``Reconstruction`` for reconstruction;
         - ``LinkScores`` for linkage.
 
-        ``rng`` makes the random choices of the attack; equally seeded generators give equal
-        guesses. Raises InputError if the background lacks required knowledge.
+        Equally seeded generators ``rng`` give equal guesses. Raises InputError if the background
+        lacks required knowledge.
         """
         ...
 
@@ -200,9 +199,11 @@ class Attack(Protocol):
 class LearningAttack(Attack, Protocol):
     """An attribute attack that learns from users of known class, and can solve several tasks.
 
-    A task is a ``Background`` with its own users of known class. One call for several tasks is
-    faster than several calls, because it reads the messages only once.
+    A task is a ``Background`` with its own users of known class.
     """
+
+    # One call for several tasks is faster than several calls, because it reads the messages only
+    # once.
 
     @property
     def needs_columns(self) -> bool:

@@ -27,14 +27,12 @@ class InteractionReconstruction:
     """Reconstruction of users' interaction sets, vectors and ratings from their uploads.
 
     Readers (``attacks/readers``) turn messages into log-likelihood ratios of interactions. The
-    posterior combines these ratios with the popularity of items and the activity of users. If
-    popularity is not known, it is estimated from all uploads.
+    prior is the popularity of items, estimated from all uploads unless it is known, and the
+    activity of users. The guessed set of a user is about the set with the largest expected F1 under
+    the posterior.
 
-    The guessed set maximises each user's expected F1 under the posterior, up to the usual
-    approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). The set of
-    entries with a probability above 1/2 would make the fewest mistakes, but is close to empty under
-    strong noise. ``is_proved`` of the result marks entries that are proved under any prior. For
-    example, if true 1s are never flipped, a reported 0 proves a 0.
+    ``is_proved`` of the result marks entries that are proved under any prior. For example, if true
+    1s are never flipped, a reported 0 proves a 0.
 
     If messages are shuffled, so that their senders are unknown, the attack guesses one set per
     message: the interactions of its sender.
@@ -90,11 +88,14 @@ def choose_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Returns, for each of n users, the set of items with about the largest expected F1 score.
 
     The result is a mask (n, M) of M items. ``posterior`` (n, M) is the probability that each user
-    interacted with each item. The best set consists of the most probable items, so that only its
-    size is searched. The expected F1 of the empty set is the probability that the user has no
-    interactions. Items of probability 0 are never included. Memory: the result, and one block of
-    users.
+    interacted with each item. Items of probability 0 are never included.
+
+    The expected F1 of a set is approximated by 2 sum(posterior of the set) / (size of the set + sum
+    of all posteriors). For the empty set it is the probability that the user has no interactions.
     """
+    # The best set consists of the most probable items, so that only its size is searched. The set
+    # of entries with a probability above 1/2 would make the fewest mistakes, but is close to empty
+    # under strong noise. Memory: the result, and one block of users.
     step = max(1, _BLOCK // max(1, posterior.shape[1]))
     chosen = np.empty(posterior.shape, dtype=np.bool_)
     for start in range(0, len(posterior), step):

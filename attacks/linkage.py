@@ -87,14 +87,14 @@ def make_fingerprints(view: View, round_view: RoundView) -> FingerprintsByName:
 def compare_fingerprints(
     last: FingerprintsByName, earlier: Sequence[SenderFingerprints], n_candidates: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Compares messages of the last round with each candidate sender's messages of earlier rounds.
+    """Returns one array of similarities (n, n_candidates) per fingerprint, by name.
+
+    A similarity is the cosine of a message's fingerprint in the last round and a candidate sender's
+    mean fingerprint in the earlier rounds.
 
     last: fingerprints (numeric summaries) of n messages of the last round, by name
     earlier: for each earlier round, index of each sender among the candidates, and fingerprints
     n_candidates: number of candidate senders
-
-    Returns one array of similarities (n, n_candidates) per fingerprint, by name. A similarity is
-    the cosine of a message's fingerprint and a candidate's mean fingerprint in the earlier rounds.
     """
     cosines = {}
     for name, part in last.items():
@@ -111,13 +111,13 @@ def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
 
     cosines: cosine of each message and each candidate (n, candidates)
 
-    Unrelated directions in p dimensions have a cosine of c or more with a probability of about
-    (1 - c^2)^((p - 1) / 2). The margin of a message is the log of this probability for its second
-    best candidate, minus the log for its best candidate, in nats. Cosines of unrelated directions
-    have variance 1 / p, so that p follows from the variance of ``cosines``. An identifier that is
-    repeated exactly has a large margin in any number of dimensions. The result is 0 if there is
-    only one candidate.
+    The chance probability of a cosine is the probability that unrelated directions have this cosine
+    or more. The margin of a message, in nats, is log(chance probability of the second best cosine)
+    - log(chance probability of the best cosine). The result is 0 if there is only one candidate.
     """
+    # In p dimensions, the chance probability is about (1 - c^2)^((p - 1) / 2). Cosines of unrelated
+    # directions have variance 1 / p, so that p follows from the variance of ``cosines``. An
+    # identifier that is repeated exactly has a large margin in any number of dimensions.
     if cosines.shape[1] < 2:
         return 0.0
     first = np.partition(cosines, -2, axis=1)[:, -2:].astype(np.float64)
@@ -129,12 +129,12 @@ def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
 def _scale_posterior(evidence: readers.Evidence) -> NDArray[np.float32]:
     """Returns the posterior minus the prior of each interaction, (n, M), in scaled units.
 
-    The difference is divided by the standard deviation sqrt(p (1 - p)) of an item with the share p
-    of users. Each item contributes the odds q q' / p + (1 - q)(1 - q') / (1 - p) = 1 + (q - p)(q' -
-    p) / (p (1 - p)) that two messages are from one user rather than two, where q and q' are the
-    posteriors and p is the prior. To first order, the logarithm of all items' odds is an inner
-    product.
+    The unit is the standard deviation sqrt(p (1 - p)) of an item with the share p of users.
     """
+    # Each item contributes the odds q q' / p + (1 - q)(1 - q') / (1 - p) = 1 + (q - p)(q' - p) / (p
+    # (1 - p)) that two messages are from one user rather than two, where q and q' are the
+    # posteriors and p is the prior. To first order, the logarithm of all items' odds is an inner
+    # product.
     items, activity = readers.fit_prior(evidence)
     share = expit(items)
     beyond = readers.compute_posterior(evidence) - expit(items + activity[:, None])
@@ -190,15 +190,18 @@ class Linkage:
     """Linkage of each message of the last round to the sender of the most similar earlier messages.
 
     The adversary knows the senders of earlier rounds, but not those of the last round. An example
-    is a server whose clients change their pseudonyms, or start to use a proxy. Similarity is a
-    weighted sum of cosines of ``make_fingerprints``, numeric summaries of a message. The weights
-    are learned from earlier rounds. If a proxy hides all senders, the weights depend on how clearly
-    the nearest earlier message differs from all other earlier messages.
+    is a server whose clients change their pseudonyms, or start to use a proxy. If a proxy hides all
+    senders, messages are linked to messages of the previous round.
+
+    The similarity of messages is a weighted sum of the cosines of their ``make_fingerprints``.
 
     family: family of the attack, which is the kind of secret that it infers
     needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
+
+    # The weights are learned from earlier rounds. If a proxy hides all senders, they depend on how
+    # clearly the nearest earlier message differs from all other earlier messages.
 
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
     needs_known: ClassVar[bool] = False
@@ -253,12 +256,9 @@ class Linkage:
 def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[str, float]:
     """Learns weights of fingerprints (message summaries) by linking the last of ``batches``.
 
-    The last batch is a round with known senders, which are linked to the rounds before.
-
-    The result maps the name of each fingerprint to its weight; it is empty if no sender of the last
-    round is in an earlier round. The method is conditional logistic regression (McFadden 1974) of
-    the sender of a message on its cosines with the candidates, in standard deviations. Weights are
-    nonnegative, and are penalised by the gain in log-likelihood that a weight would have by chance.
+    The last batch is a round with known senders, which are linked to the rounds before. The result
+    maps the name of each fingerprint to its weight. It is empty if no sender of the last batch is
+    in an earlier batch. The method is conditional logistic regression (McFadden 1974).
     """
     *before, (whose, sent) = batches
     earlier = [np.zeros(0, dtype=np.intp), *(users for users, _ in before)]
@@ -273,6 +273,11 @@ def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[s
     true = x[:, np.arange(x.shape[1]), whose[both]]
     price = _LUCK * np.sqrt(x.shape[1])
 
+    # The regression is of the sender of a message on its cosines with the candidates, in standard
+    # deviations. Weights are nonnegative, and are penalised by the gain in log-likelihood that a
+    # weight would have by chance.
+
+    # Penalised negative log-likelihood of the true senders, and its gradient.
     def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         scores = np.tensordot(weights, x, 1)
         excess = np.einsum("knc,nc->k", x, softmax(scores, axis=1)) - true.sum(axis=1)
@@ -288,10 +293,10 @@ def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float
     """Returns weights of fingerprints (message summaries), by name, if no senders are known.
 
     The weight is the mean margin (``compute_margin``) minus 1, divided by the standard deviation of
-    the cosines. By chance alone, the margin is an exponential variable of mean 1. Fingerprints with
-    a smaller margin get no weight. If all margins are smaller, only the fingerprint with the
-    largest margin is used.
+    the cosines. Fingerprints with a smaller margin than 1 get no weight. If there are no others,
+    only the fingerprint with the largest margin is used.
     """
+    # By chance alone, the margin is an exponential variable of mean 1.
     margins = {name: compute_margin(each) for name, each in cosines.items()}
     beyond = {name: size - 1.0 for name, size in margins.items() if size > 1.0}
     if not beyond:
@@ -300,10 +305,10 @@ def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float
 
 
 def select_linkable_rounds(view: View) -> tuple[RoundView, ...]:
-    """Returns the last round with linkable messages, and up to two rounds before it.
+    """Returns the last round with linkable messages, and up to two linkable rounds before it.
 
-    A message is linkable if it holds all data that one user sent in the round, unlike shuffled
-    reports of single coordinates. ``view`` is what the adversary sees.
+    A message is linkable if it holds all data that one user sent in the round. Shuffled reports of
+    single coordinates are not linkable. ``view`` is what the adversary sees.
     """
     return tuple([seen for seen in view.rounds if _count_uploads(seen)][-1 - MAX_EARLIER_ROUNDS :])
 

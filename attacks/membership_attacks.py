@@ -25,11 +25,11 @@ class InteractionMembership:
     """Membership inference for single interactions, from uploads of any form.
 
     The score of each candidate (user, item) pair is the log-odds of the interaction, given the
-    messages: the sum of the messages' log-likelihood ratio, which a reader (``attacks/readers``)
-    computes, and the log-odds of the item's popularity. Popularity is known without the uploads, or
-    else estimated from all uploads. If the log-odds of the pairs are known (``prior``), they
-    replace the log-odds of popularity. The user's activity is omitted: it depends on the user's
-    number of items, which is irrelevant for a sample with as many members as non-members.
+    messages. It is the sum of two terms:
+
+    - the log-likelihood ratio of the messages, which a reader (``attacks/readers``) computes;
+    - the prior log-odds of the pair (``prior_log_odds``) or, if unknown, the log-odds of the item's
+      popularity, estimated from all uploads.
 
     If messages are shuffled, so that their senders are unknown, some items of each user must be
     known (``known_items``). The probability of a pair is then its mean over messages, weighted by
@@ -39,6 +39,9 @@ class InteractionMembership:
     needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
+
+    # The user's activity is omitted: it depends on the user's number of items, which is irrelevant
+    # for a sample with as many members as non-members.
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
     needs_known: ClassVar[bool] = False
@@ -93,33 +96,32 @@ _KNOWN = (Vantage.SERVER, Vantage.AGGREGATE)
 class UserMembership:
     """Membership inference for whole users: was a known profile in the training data?
 
-    A profile is the ratings of one user.
-
-    The score is a log-likelihood ratio of features (numbers that models and messages of a training
-    show about the profile): with the profile in the training data, against without it.
+    A profile is the ratings of one user. The score is the log-likelihood ratio of the profile's
+    features: with the profile in the training data, against without it.
 
     There are two kinds of features, both computed in ``profile_fit``:
 
     - how well the models fit the profile;
     - how much the profile contributes to a sum of messages, by least squares, if anyone can compute
-      the devices' messages. If all profiles are known, no reference training is needed for this.
+      the devices' messages.
 
-    The AUC for FCF on MovieLens 100K, with 20 rounds, 4 trainings and another client as the
-    adversary, is .789 with the first kind and 1.0000 with the second kind. With 500 of 943 profiles
-    known, it is .79 and .89 (``benchmarks/user_membership.py``).
-
-    Reference trainings show the features of a profile without the user, and how the user's presence
-    shifts them: the online attack of Carlini et al. 2022. The shift and the covariance are pooled
-    over profiles with a similar number of ratings, because references are few; the paper pools only
-    the covariance. Scores of a training are in units of their mean absolute deviation, so that
-    scores of several trainings are comparable. An alternative is RMIA (Zarifzadeh et al. 2024),
-    which ranks a profile within a population. Its AUC differs from this attack's by at most .002,
-    but a rank hides a gap between members and non-members.
+    Both distributions are fitted to reference trainings, as in the online attack of Carlini et al.
+    2022. Their shift and covariance are pooled over profiles with a similar number of ratings; the
+    paper pools only the covariance.
 
     family: family of the attack, which is the kind of secret that it infers
     needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
+
+    # The AUC for FCF on MovieLens 100K, with 20 rounds, 4 trainings and another client as the
+    # adversary, is .789 with the first kind of features and 1.0000 with the second kind. With 500
+    # of 943 profiles known, it is .79 and .89 (``benchmarks/user_membership.py``). If all profiles
+    # are known, the second kind needs no reference training. The shift is pooled because references
+    # are few. Scores of a training are in units of their mean absolute deviation, which makes
+    # scores of several trainings comparable. An alternative is RMIA (Zarifzadeh et al. 2024), which
+    # ranks a profile within a population. Its AUC differs from this attack's by at most .002, but a
+    # rank hides a gap between members and non-members.
 
     family: ClassVar[AttackFamily] = AttackFamily.USER_MEMBERSHIP
     needs_known: ClassVar[bool] = False
@@ -200,11 +202,12 @@ def score_profiles(x: Floats, references: Floats, included: NDArray[np.bool_]) -
     references: features of the profiles in k reference trainings (k, n, f)
     included: True if a profile is in a reference training (k, n)
 
-    The features of a profile are modelled as its mean a, plus a common shift d if the profile is in
-    the training, plus normal noise with a common covariance S. The shift d is the least-squares
-    estimate within profiles, and S is estimated from the residuals. For features x the ratio is (x
-    - a - d/2)' S^-1 d. All ratios are 0 if each profile is in all references or in none.
+    Features x of a profile are modelled as normal, with covariance S for all profiles. Their mean
+    is a without the profile in the training, and a + d with it. The ratio is (x - a - d/2)' S^-1 d.
+    All ratios are 0 if each profile is in all references or in none.
     """
+    # The shift d is the least-squares estimate within profiles, and S is estimated from the
+    # residuals.
     k, n, width = references.shape
     among = included - included.mean(axis=0)
     weight = float((among**2).sum())

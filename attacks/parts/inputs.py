@@ -54,11 +54,11 @@ class InnerProducts:
         n_rows: number of rows n
         width: number of columns d in all blocks
 
-        The computation takes n^2 d / 2 multiplications, in double precision if n^2 d is at most
-        2^32. Otherwise up to 1,024 columns are added up in single precision and everything else in
-        double, which gives a relative error of some 1e-7. The result for more than 1,024 rows is
-        stored in single precision.
+        Precision is double if n^2 d is at most 2^32. For larger tables the relative error is some
+        1e-7. The result for more than 1,024 rows is stored in single precision.
         """
+        # The computation takes n^2 d / 2 multiplications. If n^2 d exceeds 2^32, up to 1,024
+        # columns are added up in single precision and everything else in double.
         kind: Any = np.float64 if n_rows * n_rows * width <= _DOUBLE else np.float32
         inner, sums = np.zeros((n_rows, n_rows)), np.zeros(n_rows)
         for columns in blocks:
@@ -81,8 +81,9 @@ class InnerProducts:
 
         The result is (n, count). Columns beyond the rank are zero; all entries are NaN if an inner
         product is not finite. The method is seeded random projections (Halko, Martinsson and Tropp
-        2011), with some 500 n^2 multiplications for 30 vectors.
+        2011).
         """
+        # The cost is some 500 n^2 multiplications for 30 vectors.
         from sklearn.utils.extmath import randomized_svd
 
         out = np.full((len(self.gram_matrix), count), np.nan)
@@ -139,10 +140,11 @@ class GramBlocks:
         """Returns coordinates of users' rows in the span of the rows of users with known class.
 
         A user's row holds the numbers from which the class is inferred. There are two arrays, for
-        users of known (k, r) and of unknown class (m, r); r is the rank of the known users' rows.
-        The coordinates keep all inner products with the known users' rows. These rows give no
-        information about the part of an unknown user's row outside their span.
+        users of known class (k, r) and of unknown class (m, r). The rank of the known users' rows
+        is r.
         """
+        # The coordinates keep all inner products with the known users' rows. These rows give no
+        # information about the part of an unknown user's row outside their span.
         values, vectors = np.linalg.eigh(self.known_gram)
         kept = values > _MIN64 * max(float(values[-1]), 0.0)
         if not kept.any():
@@ -156,6 +158,7 @@ class GramBlocks:
 # An ``InputTable`` is a table with one row per sender. It is computed at its first use,
 # and only the inner products of its rows stay in memory, because its columns may take a gibibyte.
 
+# Names of input tables, which ``add_input_tables`` describes.
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
 _DIRECTIONS = 10, 30
@@ -181,9 +184,10 @@ _Part = tuple[int, _Writer]
 def get_max_entries_and_rows(users: int) -> tuple[int, int]:
     """Returns the maximum number of entries, and of rows (senders), of a classifier's input table.
 
-    If the system has more than 20,000 ``users``, the limits are divided by 8 and by 12. This saves
-    memory, and hardly changes results, because a sample of many users is sufficient.
+    If the system has more than 20,000 ``users``, the limits are divided by 8 and by 12.
     """
+    # Smaller limits save memory, and hardly change results, because a sample of many users is
+    # sufficient.
     if users <= MAX_USERS_FULL_TABLE:
         return MAX_TABLE_SIZE, MAX_TABLE_ROWS
     return MAX_TABLE_SIZE // 8, MAX_TABLE_ROWS // 12
@@ -198,10 +202,12 @@ class InputTable:
         divide all columns by one number, which makes their mean variance 1
     width: number of columns
 
-    Columns are centred over all senders, with and without known class, because the adversary sees
-    all of them. The broadcast model, which is equal for all, cancels. The table is computed at its
+    Columns are centred over all senders, with and without known class. The table is computed at its
     first use.
     """
+
+    # The adversary sees the uploads of all senders, so that all of them may be used. The broadcast
+    # model, which is equal for all, cancels.
 
     def __init__(
         self, users: NDArray[np.integer[Any]], parts: list[_Part], *, scaled: bool = True
@@ -342,34 +348,32 @@ class ViewWithInputs(View):
 def add_input_tables(view: View) -> ViewWithInputs:
     """Returns a copy of the view with input tables for attribute classifiers, made of the uploads.
 
-    A view that already has input tables is returned unchanged. Tables have one row per sender. The
+    A view that already has input tables is returned unchanged. Tables have one row per sender.
+    Numbers of a sender are means over the rounds that are read (``uploads.select_rounds``). The
     tables are:
 
-    - ``SUMMARY``, if devices leave some rows or columns of a matrix unchanged: which rows and
-      columns each device changes (``find_changed_rows``).
-    - ``SUMMARY``, otherwise: all components as sent, except that gradients of items are replaced by
-      the interaction sets that they reveal (``attacks/readers``).
+    - ``SUMMARY``: which rows and columns of a matrix each device changes (``find_changed_rows``).
+      If all devices change all of them: the components as sent, but with interactions in place of
+      gradients that reveal them.
     - ``RAW``: all changes of the model, divided by one number for all columns. This is the input of
       Zhang et al., section 3.3: (Theta^(t-1) - Theta^t) / mu, the change of the model in round t,
       divided by the learning rate.
     - ``NORMS``: the length of the change of each row of each matrix.
     - ``VECTORS``: user vectors that are inferred from messages (``find_readers``).
-    - ``ITEMS``: interactions that are inferred from messages. All columns are divided by one
-      number, so that an item with few users has a low weight.
-    - "10 leading directions" and "30 leading directions" of summaries, and of interactions: each
-      user's position along the directions in which users differ most (principal components, of
-      variance 1). They show the common part of many columns, even if each column is mostly noise.
+    - ``ITEMS``: interactions that are inferred from messages, divided by one number for all
+      columns.
+    - "10 leading directions" and "30 leading directions" of ``SUMMARY``, and of ``ITEMS``:
+      principal components, of variance 1.
     - "user only" and similar names: the summary of each group of components by itself, if there are
       several groups.
 
-    Components, changes of the model and row lengths are computed from a user's mean message over
-    the rounds that are read (``uploads.select_rounds``).
-
-    A table takes as many float32 numbers as the number of senders times the size of one message. If
-    these are more than 1 GiB, or if there are more than 6,144 senders, only the last senders are
-    read, as many as fit. The attacker of Zhang et al. has the senders of one round (section 3.3),
-    which are 604 users of MovieLens 1M.
+    If a table would exceed 1 GiB or 6,144 senders, only the last senders are read, as many as fit
+    (``get_max_entries_and_rows``).
     """
+    # One number for all columns of ``ITEMS`` gives an item with few users a low weight. Leading
+    # directions show the common part of many columns, even if each column is mostly noise. The
+    # attacker of Zhang et al. has the senders of one round (section 3.3), which are 604 users of
+    # MovieLens 1M.
     # In FedRec a device changes some of 600 rows and columns, among them those of the user's own
     # features, which would have little weight among the 127,000 numbers of the whole upload. On
     # MovieLens 100K, with 30% of users known, the macro F1 of the MLP for gender is .91 with the
@@ -420,6 +424,8 @@ def make_input_table(
     """
     table = data if isinstance(data, np.ndarray) else data[users].tocsc()
 
+    # Writes the columns from ``start`` on of the users' rows into ``out``; returns the written
+    # rows.
     def write(start: int, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
         columns = slice(start, start + out.shape[1])
         if isinstance(table, np.ndarray):
@@ -551,10 +557,11 @@ def _standardise(
 ) -> Iterator[Floats32]:
     """Centres, scales and clips the columns of ``part`` over the rows ``senders``, in place.
 
-    Yields each block of columns when it is done; rows of other users become 0. Blocks fit a cache,
-    so that the additional memory does not grow with ``part``. Means are subtracted twice, which
-    removes the rounding error of the first subtraction.
+    Yields each block of columns when it is done; rows of other users become 0. Columns are scaled
+    and clipped only if ``scaled``.
     """
+    # Blocks fit a cache, so that the additional memory does not grow with ``part``. Means are
+    # subtracted twice, which removes the rounding error of the first subtraction.
     step = max(1, _BLOCK // max(1, len(part)))
     n = np.float32(max(1, len(senders)))
     ones = np.ones(len(senders), dtype=np.float32)

@@ -39,27 +39,28 @@ _NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's 
 class ItemMarks:
     """Marks of all items: codes or positions that reveal an item in the messages of its users.
 
-    The mark of an item is found in the messages of all devices that have the item in their history.
-    Its form depends on the form of the messages:
+    The mark of an item is in the messages of all devices that have the item in their history. Its
+    form depends on the form of the messages:
 
     - Messages are lists of integers: the mark is a set of codes, such as the item's hash codes.
-    - Messages are arrays: the mark is a set of positions at which the message has an unusual value,
-      such as the bits of the item in a Bloom filter.
+    - Messages are arrays: the mark is a set of positions with an unusual value, such as the bits of
+      the item in a Bloom filter.
 
-    There are M items, and v codes or positions that may belong to marks. Marks are learned twice,
-    from two halves of the messages with known histories.
+    There are M items, and v codes or positions that may belong to marks.
 
     mark_codes: for lists, the codes that may belong to marks (v,); for arrays, empty
     positions: for arrays, the positions that may belong to marks (v,); for lists, None
     values_without_mark: for arrays, the usual value at each of these positions (v,); for lists,
         empty
-    weights_by_message_half: weight of each code or position in the mark of each item, as two arrays
-        (v, M), one from each half of the messages; weights of one item add up to 1, and are 0
-        outside its mark
+    weights_by_message_half: weight of each code or position in the mark of each item, adding up to
+        1 per item. Two arrays (v, M), one learned from each half of the messages with known
+        histories
     signatures: message of a device with item i alone, for every item i (M, d); None if messages are
-        not MinHash signatures. Each value of a MinHash signature is the value at its position in
-        the signature of one of the user's items.
+        not MinHash signatures
     """
+
+    # Each value of a MinHash signature is the value at its position in the signature of one of the
+    # user's items.
 
     mark_codes: NDArray[Any]
     positions: NDArray[np.intp] | None
@@ -102,8 +103,8 @@ class ItemMarks:
     def compute_shares_by_half(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
         """Returns the share of each item's mark that each message contains, from 0 to 1.
 
-        The result is two arrays (messages, items), one for each of the two sets of marks, which are
-        learned from two halves of messages with known histories.
+        The result is two arrays (messages, items), one for each half of
+        ``weights_by_message_half``.
 
         messages: the messages, one per row, each as the entries of a list or as numbers
         """
@@ -145,15 +146,14 @@ def _learn_marks(present: Floats32, histories: NDArray[np.bool_]) -> tuple[Float
 
     present: whether each message has each code or position (n, v)
     histories: whether each device's history has each item (n, M)
-
-    A code or position belongs to an item's mark if its frequency among messages with the item is at
-    least ``_NEARLY`` times that of the most frequent code or position, and above its frequency
-    among all messages.
     """
     share, halves = present.mean(axis=0), []
     for half in (0, 1):
         some = histories[half::2].astype(np.float32)
         often = present[half::2].T @ some / np.maximum(some.sum(axis=0), 1.0)
+        # A code or position belongs to an item's mark if its frequency among messages with the item
+        # is at least ``_NEARLY`` times that of the most frequent code or position, and above its
+        # frequency among all messages.
         mark = (often >= _NEARLY * often.max(axis=0, initial=0.0)) & (often > share[:, None])
         halves.append((mark / np.maximum(mark.sum(axis=0), 1)).astype(np.float32))
     return halves[0], halves[1]
@@ -177,8 +177,8 @@ class ItemFeatures:
     """Features of each of M items in n messages; a feature has the same meaning for all items.
 
     n_items: number of items M
-    vectors_by_item: vectors of k numbers per item, as arrays (n, M, k): the numbers that a message
-        holds about the item, and their products with the item's part of the broadcast model
+    vectors_by_item: vectors of k numbers per item, as arrays (n, M, k): the numbers of a message
+        about the item, and their products with the item's part of the broadcast model
     features_by_item: single numbers per item, such as a rank or a length, as arrays (n, M)
     non_item_numbers: numbers that belong to no item, as arrays (n, d) of d numbers per message
     item_mark_parts: message parts from which ``ItemMarks`` learns, as pairs of a flag and an array:
@@ -231,11 +231,10 @@ class ItemFeatures:
         """Adds features of a message part (n, *shape) with an axis of items.
 
         base: the corresponding part of the broadcast model, or None
-
-        Few numbers per item become one feature each. More numbers become their length and their
-        projections on three directions: the message's sum, its principal direction, and the item's
-        own part of the broadcast.
         """
+        # Few numbers per item become one feature each. More numbers become their length and their
+        # projections on three directions: the message's sum, its principal direction, and the
+        # item's own part of the broadcast.
         axis = sent.shape[1:].index(self.n_items)
         rows = np.moveaxis(sent, axis + 1, 1).reshape(len(sent), self.n_items, -1)
         rows = rows.astype(np.float64)
@@ -268,9 +267,10 @@ class ItemFeatures:
     def _add_lists(self, ids: NDArray[Any], beside: list[NDArray[Any]]) -> None:
         """Adds features of lists (n, L) that may contain item indices.
 
-        The features are the count and the first position of each item in the list. ``beside`` are
-        the other message parts; their numbers (n, L) or (n, L, k) at the same positions become
-        features too.
+        The features are the count and the first position of each item in the list, and numbers of
+        other parts at the same positions.
+
+        beside: the other message parts; the shape of usable parts is (n, L) or (n, L, k)
         """
         count = len(ids)
         whose, at = np.nonzero((ids >= 0) & (ids < self.n_items))
@@ -316,8 +316,11 @@ def select_item_mark_parts(
     n_items: number of items
     list_names: names of the parts that are lists of codes
 
-    The result has pairs: True and the lists (n, L) for each part of lists, False and the flattened
-    arrays (n, d) for each part that has no axis of items and at most 8,192 positions.
+    The result has pairs of a flag and an array:
+
+    - True and the lists (n, L), for each part of lists;
+    - False and the flattened arrays (n, d), for each part that has no axis of items and at most
+      8,192 positions.
     """
     inputs = []
     for name, sent in parts.items():

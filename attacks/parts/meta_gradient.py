@@ -1,25 +1,26 @@
 """Recognition of positives' item rows in a gradient through local steps (second-order MAML).
 
-Positives are the items with which the user interacted; a device also draws q negatives per
-positive. A device takes steps on one half of its examples, the support set, and sends the gradient
-of the other half's loss, the query set, with respect to the initial weights. The changed
-rows form four groups, which differ in direction and length:
+Positives are the items with which the user interacted. A device also draws q negatives per
+positive. It takes steps on one half of its examples, the support set. It sends the gradient of the
+other half's loss, the query set, with respect to the initial weights.
 
-- positives of the query set: along dz/dv, the derivative of the score z by the row v, in proportion
-  to the error of the prediction (see ``item_rows``);
-- negatives of the query set: along -dz/dv, likewise;
-- positives of the support set: a part along dz/dv that does not depend on the label, plus a part in
-  a second direction (these rows change only by the mixed second derivative);
-- negatives of the support set: the same part along dz/dv, minus the part in the second direction.
-
-All rows lie in the plane of the two directions. A first-order gradient has only the two groups of
-the query set.
-
-The groups are fitted to the direction (a unit vector in the plane) and the log norm of each row, by
-a mixture of normal distributions with diagonal covariance. It has two or four components, whichever
-has the better Bayesian information criterion (Schwarz 1978). Rows of positives are those in the
-smaller one of two groups, or in the two smallest of four. Source: derived here.
+The changed rows form four groups, which are recognised by direction and length: positives and
+negatives, each of the query set and of the support set. A first-order gradient has only the two
+groups of the query set. The groups are fitted by a mixture of normal distributions. Source: derived
+here.
 """
+
+# The groups of changed rows are:
+# - positives of the query set: along dz/dv, the derivative of the score z by the row v, in
+#   proportion to the error of the prediction (see ``item_rows``);
+# - negatives of the query set: along -dz/dv, likewise;
+# - positives of the support set: a part along dz/dv that does not depend on the label, plus a part
+#   in a second direction (these rows change only by the mixed second derivative);
+# - negatives of the support set: the same part along dz/dv, minus the part in the second direction.
+# All rows lie in the plane of the two directions. The mixture is fitted to the direction (a unit
+# vector in the plane) and the log norm of each row, with diagonal covariance. It has two or four
+# components, whichever has the better Bayesian information criterion (Schwarz 1978). Rows of
+# positives are those in the smaller one of two groups, or in the two smallest of four.
 
 from __future__ import annotations
 
@@ -43,11 +44,11 @@ def get_positive_probs(changes: NDArray[np.floating[Any]]) -> Doubles:
 
     changes: change of each item's row in the message of each of n devices (n, M, d)
 
-    Positives are items with which the user interacted. The gradients are those of devices that take
-    local steps (MAML, see the start of the file). The probability of an unchanged row is 0. The
-    result is reliable if a device draws several negatives per positive. Cost: 60 passes over the
-    changed rows.
+    Positives are items with which the user interacted. The messages are gradients of devices that
+    take local steps (MAML, see the start of the file). The probability of an unchanged row is 0.
+    The result is reliable if a device draws several negatives per positive.
     """
+    # Cost: 60 passes over the changed rows.
     sizes = np.linalg.norm(changes, axis=2)
     width = int(np.count_nonzero(sizes, axis=1).max(initial=0))
     probability = np.zeros(sizes.shape)
@@ -109,8 +110,8 @@ def _fit_mixture(
     """Fits a mixture of ``groups`` normal distributions to the points of each message.
 
     Returns the probability of each group for each point (n, m, groups), group sizes (n, groups),
-    and log-likelihoods (n,). The fit uses expectation maximisation, from the groups ``near``
-    (n, m).
+    and log-likelihoods (n,). The method is expectation maximisation, which begins with the groups
+    ``near`` (n, m).
     """
     member = (near[:, :, None] == np.arange(groups)) * moved[:, :, None].astype(np.float64)
     count = np.maximum(moved.sum(axis=1), 1)

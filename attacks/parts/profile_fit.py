@@ -58,9 +58,9 @@ def measure_profile_fit(view: View, profiles: sparse.csr_array) -> Floats:
     - one row per item, and rows of users: three features;
     - similarities of items: one feature.
 
-    ``has_readable_model`` must accept the view. Memory: some arrays of shape (n, number of users in
-    the model), and 32 MiB.
+    ``has_readable_model`` must accept the view.
     """
+    # Memory: some arrays of shape (n, number of users in the model), and 32 MiB.
     model, items = uploads.get_last_model(view), view.public.n_items
     binary = profiles.astype(np.bool_).astype(np.float64)
     table = uploads.find_item_table(model, items)
@@ -116,7 +116,7 @@ def _largest_cosine(table: Floats, users: Floats, binary: sparse.csr_array) -> F
     table, users: the model's tables of items (M, d) and of users
     binary: interactions of the n users (n, M)
 
-    The cosine is that of the interactions and the scores for all items, (n,).
+    The cosine is between the interactions and the scores for all items. The result is (n,).
     """
     gram = table.T @ table
     lengths = np.sqrt(np.maximum(np.einsum("nd,de,ne->n", users, gram, users), _TINY))
@@ -154,8 +154,8 @@ _MEMO = "exact messages"
 def can_infer_participation(view: View, n_profiles: int = 1) -> bool:
     """Checks whether ``infer_participation`` can infer which users' messages are in observed sums.
 
-    The code that computes the messages must be known, and must not be random. The result is also
-    False if computing one round's messages of ``n_profiles`` users would take too long.
+    The code that computes the messages must be known, and must not be random. Computing one round's
+    messages of ``n_profiles`` users must not take too long.
     """
     public = view.public
     if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
@@ -177,6 +177,7 @@ def _is_exact(view: View) -> bool:
     rng = np.random.default_rng(0)
     met = draw_histories(_TRIED, view.public.n_items, client.n_items_range, rng)
 
+    # Messages of the simulated users ``some``, computed with two different seeds.
     def twice(some: NDArray[np.intp]) -> list[dict[str, Component]]:
         histories = sparse.csr_array(met[some].astype(np.float32))
         return [_emulate(view, place, histories, seed) for seed in (1, 2)]
@@ -199,10 +200,11 @@ def infer_participation(view: View, profiles: sparse.csr_array) -> Floats:
     view: messages, models and public parameters that the adversary sees
     profiles: ratings of n users (n, M)
 
-    The share is about 0 for users who did not take part, and about the server's step size for
-    users who did. ``can_infer_participation`` must accept the view. Memory: 256 MiB of equations, 8
-    MiB of messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
+    The share is about 0 for users who did not take part, and about the server's step size for users
+    who did. ``can_infer_participation`` must accept the view.
     """
+    # Memory: 256 MiB of equations, 8 MiB of messages, and three tables of n x n numbers (384 MiB
+    # for 4,096 profiles).
     n = profiles.shape[0]
     gram, right, pooled = np.zeros((n, n)), np.zeros(n), np.zeros(n)
     alone: list[Floats] = []
@@ -274,8 +276,8 @@ def _find_steps(
     view, place: the adversary's view, and the index of the round
     sent: simulated messages, which give the names and shapes of components
 
-    Each value is the sum or change, and other terms that the change may contain (the model itself,
-    from weight decay, and its previous change, from momentum).
+    Each value is a pair: the sum or change, and other terms that the change may contain. These are
+    the model itself, from weight decay, and its previous change, from momentum.
     """
     seen, steps = view.rounds[place], {}
     if seen.shuffled or seen.aggregate:
@@ -300,7 +302,7 @@ def _find_steps(
 def _make_equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floats, Floats]:
     """Returns linear equations for the participation of n users in one round.
 
-    The coefficients (m, n) are the messages that the users' ratings (``profiles``) give; the right
+    The coefficients (m, n) are the messages that the users' ratings (``profiles``) give. The right
     side (m,) is the observed sum of messages or change of the model. Other terms of the change
     (``_find_steps``) are projected off.
     """
@@ -321,6 +323,7 @@ def _make_equations(view: View, place: int, profiles: sparse.csr_array) -> tuple
         base = beside[:, 0] if beside is not None and sent[name].kind is Payload.MODEL else 0.0
         basis = np.zeros((len(entries), 0)) if beside is None else np.linalg.qr(beside)[0]
 
+        # Removes from each row the part in the span of the model and its previous change.
         def alone(moved: Floats, basis: Floats = basis) -> Floats:
             return np.asarray(moved - (moved @ basis) @ basis.T)
 

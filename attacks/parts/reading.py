@@ -54,14 +54,11 @@ def get_all_readers() -> tuple[Reader, ...]:
 def find_readers(view: View) -> tuple[Reader, ...]:
     """Returns the readers that can read the messages of the adversary's view.
 
-    A reader infers interactions from messages of one form, such as noisy item tables. There are
-    three cases:
-
-    - Some readers know the form of the messages: these readers are returned.
-    - No reader knows the form, or the devices' code is external (``is_external``): the result is a
-      single ``ShadowReader``. It learns from runs of the devices' code, and combines its result
-      with those of the readers that know the form.
-    - The ``ShadowReader`` refuses the view: the readers that know the form are returned, if any.
+    A reader infers interactions from messages of one form, such as noisy item tables. Usually the
+    result is all readers that know the form of the messages. If no reader knows the form, or the
+    devices' code is external (``is_external``), the result is a single ``ShadowReader``. It learns
+    from runs of the devices' code, and uses the readers that know the form. If it refuses the view,
+    the result is the usual one, which may be empty.
     """
     special = tuple(reader for reader in get_all_readers() if not reader.refusal(view))
     learned, client = ShadowReader(special), view.public.device_code
@@ -73,10 +70,11 @@ def find_readers(view: View) -> tuple[Reader, ...]:
 def read_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     """Returns what all suitable readers infer from messages about ``users`` (ascending indices).
 
-    The result holds, in particular, the log-likelihood ratio of each interaction. Results for all
-    users are kept in memory with the adversary's view if they have at most 2^23 numbers. Raises
-    InputError if no reader can read the view.
+    The result holds, in particular, the log-likelihood ratio of each interaction. Raises InputError
+    if no reader can read the view.
     """
+    # Results for all users are kept in memory with the adversary's view if they have at most 2^23
+    # numbers.
     if view.public.n_users * view.public.n_items > MAX_CACHED_NUMBERS:
         return _pool_evidence(view, users)
     if _MEMO not in view.cache:
@@ -180,13 +178,13 @@ _DISPUTED = Calibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users 
 def read_calibrated(view: View, users: NDArray[np.int64]) -> Evidence:
     """Returns the log-likelihood ratios of users' interactions, weakened where overconfident.
 
+    Readers (``attacks/readers``) infer the ratios from the messages. Raises InputError if no reader
+    can read the messages.
+
     view: messages and public parameters that the adversary sees
     users: indices of the users, ascending (n,)
-
-    Readers (``attacks/readers``) infer the ratios from the messages. Simulated users and the
-    popularity of items show how much the readers overstate them. Raises InputError if no reader can
-    read the messages.
     """
+    # Simulated users and the popularity of items show how much the readers overstate the ratios.
     evidence = read_evidence(view, users)
     if evidence.log_ratio is None:
         return evidence
@@ -204,21 +202,20 @@ def calibrate(
 ) -> Evidence:
     """Weakens overconfident log-likelihood ratios, so that they agree with items' known popularity.
 
+    Usually the result is the ratios, weakened by ``shadow_factors`` if they are given. It differs
+    in two cases:
+
+    - if popularity is clearly likelier under the original ratios: only large ratios are limited
+      (``Calibration.saturation``);
+    - if popularity is clearly likelier without messages: the original ratios are multiplied by the
+      factor from 0 to 1 that makes popularity likeliest. This case has priority.
+
+    Infinite ratios, whose entries are proved, stay unchanged.
+
     evidence: log-likelihood ratios of users and items (n, M)
     item_odds: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
     notify: function that receives a sentence if the ratios are weakened
     shadow_factors: factors that were fitted to simulated users (shadows), or None
-
-    Three versions of the ratios are compared by the likelihood of the known popularity:
-
-    1. The usual result: the ratios, weakened by ``shadow_factors`` if they are given.
-    2. The ratios, with only the large ones limited (``Calibration.saturation``). This version
-       replaces version 1 if popularity is clearly likelier under the original ratios.
-    3. The ratios, multiplied by the factor from 0 to 1 that makes popularity likeliest. This
-       version replaces the version chosen so far if popularity is clearly likelier without
-       messages, that is, under ratios that are all 0.
-
-    Infinite ratios, whose entries are proved, stay unchanged.
     """
     ratio = evidence.log_ratio
     assert ratio is not None
@@ -227,6 +224,7 @@ def calibrate(
     some = counts.any(axis=1)
     counts, odds = counts[some], item_odds[known[some], None]
 
+    # Negative log-likelihood of items' popularity under the weakened ratios.
     def loss(scales: Calibration) -> float:
         return -_log_likelihood(counts, odds, scales.calibrate_ratios(stated))
 
@@ -254,11 +252,8 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     histories: True if the user interacted with the item (n, M)
     items: log-odds that a user interacted with each item (M,)
 
-    The log-odds of an interaction are a sum of three numbers: the item's log-odds (``items``), the
-    ratio, and the user's activity (general tendency to interact). One factor multiplies ratios, and
-    another one activity; a saturation limits large ratios (``Calibration``). The result is
-    ``IDENTITY_CALIBRATION``, which changes nothing, unless a factor below 1 is better by three
-    standard errors over users. Infinite ratios are omitted.
+    The result is ``IDENTITY_CALIBRATION``, which changes nothing, unless a factor below 1 is better
+    by three standard errors over users. Infinite ratios are omitted.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)
@@ -266,10 +261,16 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     ratio = ratio.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     activity = np.where(finite, fit_prior(evidence, items)[1][:, None], 0)
 
+    # The log-odds of an interaction are a sum of three numbers: the item's log-odds (``items``),
+    # the ratio, and the user's activity (general tendency to interact). One factor multiplies
+    # ratios, and another one activity; a saturation limits large ratios (``Calibration``).
+
+    # Derivatives of each user's log-likelihood by the two factors, (2, n).
     def slopes(bent: Floats, weights: Floats) -> Floats:
         wrong = histories - expit(items + weights[0] * bent + weights[1] * activity)
         return np.stack([(wrong * part).sum(axis=1) for part in (bent, activity)])
 
+    # Negative mean log-likelihood of the histories, and its derivatives by the two factors.
     def loss(weights: Floats, bent: Floats) -> tuple[float, Floats]:
         odds = items + weights[0] * bent + weights[1] * activity
         likelihood = log_expit(np.where(histories, odds, -odds)).mean()
@@ -290,9 +291,12 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
 def _fit_to_shadows(view: View, evidence: Evidence) -> Calibration:
     """Returns the factors by which messages of simulated users weaken log-likelihood ratios.
 
-    All factors are 1 without the devices' code, if that code is too slow or refuses the simulated
-    histories, or if the messages are read by a ``ShadowReader``, which calibrates its ratios
-    itself.
+    The result is ``IDENTITY_CALIBRATION`` in three cases:
+
+    - messages of simulated users cannot be computed, for example because the devices' code is
+      missing, is too slow, or refuses the simulated histories;
+    - the readers give no ratios for simulated users;
+    - a ``ShadowReader`` reads the messages, because it calibrates its ratios itself.
     """
     readers, client = find_readers(view), view.public.device_code
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
@@ -368,11 +372,10 @@ def _log_likelihood(counts: Numbers, odds: Numbers, ratio: Numbers) -> float:
     counts: number of users whose score of the item is in the bin (m, B)
     odds: log-odds of the items' popularity (m, 1)
     ratio: assumed log-likelihood ratio of each bin (B,)
-
-    The distribution of scores of items without an interaction is the one that reproduces the total
-    count of each bin.
     """
     chance = np.logaddexp(log_expit(-odds), log_expit(odds) + ratio)
+    # The distribution of scores of items without an interaction is the one that reproduces the
+    # total count of each bin.
     size = np.log(counts.sum(axis=1, keepdims=True))
     chance += np.log(counts.sum(axis=0)) - logsumexp(size + chance, axis=0)
     chance -= logsumexp(chance, axis=1, keepdims=True)

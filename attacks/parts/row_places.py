@@ -1,8 +1,8 @@
 """Positions of item rows along each sender's direction, and tests of the order of rows.
 
 The first part reads noisy item tables. Training on a user's items changes rows of the table along
-one direction, the sender's direction; a row's position is how far it changed along this direction.
-The second part tests which row of a table belongs to which item.
+the sender's direction. A row's position is how far it changed along this direction. The second part
+tests which row of a table belongs to which item.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _MIN_LEN, _TINY = 1e-3, 1e-30
 class RowPositions:
     """Position of each item row of each message along the direction of the message's sender.
 
-    The direction is a vector with as many entries as a row. Interactions of the user change rows of
-    the item table along this vector. Each direction is the sum of a common part, which is the same
-    for all users, and of the user's own part.
+    Interactions of the user change rows of the item table along this direction, a vector as long as
+    a row. It is the sum of a common part, which is the same for all users, and of the user's own
+    part.
 
     senders: index of the user who sent each of T messages, ascending (T,)
     positions: positions of the rows, in standard deviations of the noise (T, M)
     has_common_direction: True if the data show that the common part is not zero, so that the
         directions point the same way
     is_common_part_dominant: True if the common part is longer than a typical own part
-    is_sign_known: True if the signs of the directions follow from vectors that users sent; a
-        direction fitted to noisy rows alone has an unknown sign
+    is_sign_known: True if the signs of the directions follow from vectors that users sent; False if
+        the directions are fitted to noisy rows alone
     """
 
     senders: NDArray[np.int64]
@@ -75,18 +75,18 @@ def fit_row_positions(
 ) -> RowPositions | None:
     """Computes the position of each item row along the direction of each message's sender.
 
+    The result is None if the messages show nothing but noise.
+
     rounds: messages about the item table, by rounds
     sample: users from whom the parameters that all users share are estimated, ascending
     users: users whose positions are needed, ascending
-    vectors: vectors that the users of ``sample`` and ``users`` sent, which give the sign of
-        directions, one row per user in ascending order; None without them
+    vectors: vectors that the users of ``sample`` and ``users`` sent, one row per user in ascending
+        order, which give the sign of directions; None without them
     item_odds: log-odds of the items, if their popularity is known (items,); else None
-
-    The result is None if the messages show nothing but noise. To test this, positions are computed
-    twice, from even and from odd columns, whose noise is independent. If these positions do not
-    correlate after the means of each message and of each item are subtracted, there is only noise.
-    Cost: three passes over the messages.
     """
+    # Positions are computed twice, from even and from odd columns, whose noise is independent. If
+    # these positions do not correlate after the means of each message and of each item are
+    # subtracted, there is only noise. Cost: three passes over the messages.
     union = np.union1d(sample, users)
     width, items = rounds[0].component.shape[1], rounds[0].component.shape[0]
     turns = _align_rounds(rounds, sample)
@@ -147,9 +147,10 @@ def _align_rounds(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> 
     """Returns orthogonal matrices that rotate the rows of each round to a common frame.
 
     The result is (R, 2, d, d) for R rounds, and for even and odd rows. Users' directions in the
-    item table rotate while the model learns. Consecutive rounds with about one message per user
-    share a matrix (orthogonal Procrustes), which is the identity unless a rotation is significant.
+    item table rotate while the model learns. A matrix is the identity unless a rotation is
+    significant. The method is orthogonal Procrustes.
     """
+    # Consecutive rounds with about one message per user share a matrix.
     width = rounds[0].component.shape[1]
     first = np.cumsum([0] + [len(sent.users) for sent in rounds[:-1]]) // max(len(users), 1)
     groups = np.unique(first, return_inverse=True)[1]
@@ -178,9 +179,7 @@ def _cross_grams(
 
     The result is (G, G, 2, d, d) for G groups of rounds, for even and odd rows. A matrix adds up,
     over users and items, the outer product of the row in one group and the row in another. From
-    each item's row the mean over users is subtracted. Noise is independent between rounds, while a
-    user's items stay the same. The matrices keep only the leading eigenvectors. Under noise alone
-    the entries have variance 1, and the spectrum follows Wigner's semicircle.
+    each item's row the mean over users is subtracted.
     """
     items, width = rounds[0].component.shape
     kinds = int(groups[-1]) + 1
@@ -200,6 +199,9 @@ def _cross_grams(
             cross[half] += flat.T @ flat
     senders = np.maximum(np.count_nonzero(sent_by, axis=0), 1)
     means = sums / np.sqrt(senders)[:, None]
+    # Noise is independent between rounds, while a user's items stay the same. The matrices keep
+    # only the leading eigenvectors. Under noise alone the entries have variance 1, and the spectrum
+    # follows Wigner's semicircle.
     return np.stack([_denoise(cross[half], means[half::2], sent_by) for half in (0, 1)], axis=2)
 
 
@@ -235,12 +237,11 @@ def _fit_shared_axes(grams: Floats, means: Floats, messages: float, items: Float
     means: mean row of each item (M, d)
     messages: number of messages
     items: log-odds of the items, if popularity is known (M,)
-
-    The direction is in the span of the eigenvectors above the noise. The mean row of an item grows
-    with the share of users who interacted with the item, so that regression on known shares gives
-    the direction. Without known shares the direction is the strongest eigenvector.
     """
     width = means.shape[1]
+    # The direction is in the span of the eigenvectors above the noise. The mean row of an item
+    # grows with the share of users who interacted with the item, so that regression on known shares
+    # gives the direction. Without known shares the direction is the strongest eigenvector.
     ways = np.zeros((2, width))
     for half in (0, 1):
         profile = means[half::2]
@@ -267,13 +268,11 @@ def _fit_shared_axes(grams: Floats, means: Floats, messages: float, items: Float
 def _find_signs(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
     """Returns +1 if a user's direction points along the user's vector, else -1, (n,).
 
+    The result is None if no vector is nearer to its direction than by chance.
+
     along: directions of the users (n, d)
     vectors: vectors that the users sent (n, d)
     signed: True if all directions point the same way
-
-    Some vectors are as far from the direction as a random vector. If ``signed``, the sign for their
-    users is that of the other vectors together. The result is None if no vector is nearer than by
-    chance.
     """
     toward = np.einsum("nd,nd->n", along, vectors)
     squares = (along**2).sum(axis=1) * (vectors**2).sum(axis=1)
@@ -281,6 +280,8 @@ def _find_signs(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
     sure = betainc(max(vectors.shape[1] - 1, 1) / 2, 0.5, apart.clip(0, 1)) < _CHANCE
     if not sure.any():
         return None
+    # Some vectors are as far from the direction as a random vector. If ``signed``, the sign for
+    # their users is the joint sign of the nearer vectors.
     return np.where(sure | (not signed), _sign(toward), _sign(toward[sure].sum()))
 
 
@@ -336,8 +337,8 @@ def _fit_directions(
     """Estimates the directions of users, (n, d), in which their items change rows.
 
     Returns two flags and the directions, of length 1 or 0. The first flag is True if ``mean`` has
-    an eigenvalue above those of noise; the second is True if users share more of a direction than
-    they differ by.
+    an eigenvalue above those of noise. The second flag is True if the common part of the directions
+    is longer than the users' own parts.
 
     grams: Gram matrix of each user's rows, of noise variance 1 (n, d, d)
     rows: number of rows in each Gram matrix (n,)
@@ -406,9 +407,11 @@ def _squared_lengths(grams: Floats, rows: Floats, width: int) -> Floats:
 def _noise_edge(ratio: Floats, rows: NDArray[np.float64]) -> Floats:
     """Returns a value that the largest eigenvalue of a Gram matrix of noise rarely exceeds.
 
-    The probability of a larger eigenvalue is one in a thousand. ``rows`` is the number of rows,
-    ``ratio`` the number of columns per row. The value follows from Marchenko and Pastur's edge and
-    Tracy and Widom's fluctuations (Johnstone 2001).
+    The probability of a larger eigenvalue is one in a thousand. Source: Marchenko and Pastur's
+    edge, and Tracy and Widom's fluctuations (Johnstone 2001).
+
+    ratio: number of columns per row
+    rows: number of rows
     """
     root = np.sqrt(ratio)
     beyond = np.maximum(rows, 1) ** (-2 / 3) * np.maximum(ratio, _TINY) ** (-1 / 6)
@@ -422,11 +425,15 @@ def _sign(values: Floats) -> Floats:
 def apply_score_function(changes: NDArray[np.float32]) -> NDArray[np.float32]:
     """Applies the score function of a message's noise to its changes of an item table.
 
-    ``changes``: changes of the M rows of d numbers by each of n messages (n, M, d).
+    The score function is the derivative of the noise's negative log-density, in units of the
+    noise's scale:
 
-    The score function is the derivative of the noise's negative log-density, here in units of the
-    noise's scale: a number clipped to [-1, 1] for Laplace noise, and the number itself for normal
-    noise. The noise of a message is assumed to be Laplace if its entries are peaked, else normal.
+    - for Laplace noise, the number clipped to [-1, 1];
+    - for normal noise, the number itself.
+
+    The noise of a message is assumed to be Laplace if its entries are peaked, else normal.
+
+    changes: changes of the M rows of d numbers by each of n messages (n, M, d)
     """
     size = np.abs(changes)
     mean = size.mean(axis=(1, 2), keepdims=True)
@@ -480,13 +487,14 @@ def standardise_evidence(evidence: Floats, truth: csr_array) -> tuple[Floats, cs
 def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
     """Tests a guess of which row of an item table belongs to which item; returns a z-score.
 
+    The statistic is the sum of the scores in the rows of users' own items.
+
     evidence: score of an interaction of each user with each row's item (n, R)
     truth: true interactions (n, M)
     order: guessed row of each item, or -1 (M,)
-
-    The statistic is the sum of the scores in the rows of users' own items. It is compared with its
-    mean over permutations of the users or, if they are fewer than 12, of the rows.
     """
+    # The sum is compared with its mean over permutations of the users or, if they are fewer than
+    # 12, of the rows.
     if len(evidence) >= _BY_USERS:
         return _user_support(_sum_scores(evidence, truth, order))
     here, placed = np.flatnonzero(order >= 0), np.zeros(evidence.shape)
@@ -499,14 +507,13 @@ def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
 def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
     """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
+    Returns whether the support varies little between items, and the z-score of its sum over all
+    items. The support of an item is the sum of its row's scores over the users with the item.
+    Random histories of the same sizes would give it mean 0 and standard deviation 1.
+
     evidence: for n users and R rows, score of an interaction of the user with the row's item (n, R)
     truth: true interactions of the users with M items (n, M)
     order: guessed row of each item; -1 for an item without a guess (M,)
-
-    The support of an item is the sum of its row's scores over the users with the item. It is
-    standardized: random histories of the same sizes would give mean 0 and standard deviation 1.
-    Returns whether the support varies little between items, and the z-score of its sum over all
-    items.
     """
     here, share = np.flatnonzero(order >= 0), np.diff(truth.indptr)[:, None] / truth.shape[1]
     size = np.sqrt(max((share * (1 - share)).sum(), 1e-12))
@@ -519,11 +526,10 @@ def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tu
 def score_dependence(messages: Floats, truth: NDArray[np.bool_]) -> float:
     """Tests whether users with similar histories send similar messages; returns a z-score.
 
+    The order of the numbers within messages and the size of histories do not matter.
+
     messages: one message per user (n, d)
     truth: True for items with which the user interacted (n, M)
-
-    The result does not depend on the order of the numbers within messages, nor on the size of
-    histories.
     """
     similarities = []
     for each in (messages - messages.mean(axis=0), truth - truth.mean(axis=1, keepdims=True)):
@@ -564,13 +570,13 @@ def _user_support(agreement: Floats) -> float:
 def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | None:
     """Guesses which row of an item table belongs to which item, from users with known interactions.
 
+    Returns the row of each item (M,), and a z-score: by how many standard deviations the rows fit
+    held-out users better than chance. Returns None if the guess is not supported (a z-score below
+    ``MIN_ROW_ORDER_Z``), or if there are too few users or too many rows.
+
     evidence: for each of n users and R table rows, how strongly the user's messages suggest an
         interaction with the row's item (n, R)
     truth: true interactions of the users with M items (n, M)
-
-    Returns the row of each item (M,), and a z-score: by how many standard deviations the rows fit
-    held-out users better than chance. Returns None if the z-score is below ``MIN_ROW_ORDER_Z``, or
-    below 0.8 times the z-score on the users from whom the rows were guessed.
     """
     count, rows = evidence.shape
     if count < _BY_USERS or max(rows, truth.shape[1]) > _MATCHED:
@@ -581,6 +587,8 @@ def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | 
         left_out[out] = _sum_scores(evidence[out], items, _assign(evidence[~out], items[~out]))
     order = _assign(evidence, items)
     support, in_sample = _user_support(left_out), _user_support(_sum_scores(evidence, items, order))
+    # The z-score must also be at least 0.8 times the z-score on the users from whom the rows were
+    # guessed.
     return (order, support) if support >= max(MIN_ROW_ORDER_Z, _KEPT * in_sample) else None
 
 

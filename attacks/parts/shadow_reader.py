@@ -57,16 +57,18 @@ class ShadowReader:
     """Reader that learns from simulated users (shadows) how messages depend on interactions.
 
     A classifier of boosted trees, the same for all items, computes the log-odds of an interaction.
-    Its inputs are features of an item in the message (``ItemFeatures``), and the predictions of two
-    ridge regressions: one on the item's numbers, one on all numbers that belong to no item. The
-    log-odds of several rounds are added up. Held-out shadows calibrate the sum and weigh it against
-    the log-ratios of ``readers``. Log-likelihood ratios are limited to values that the number of
-    held-out pairs can support. If ``readers`` make no error on a first group of shadows, nothing is
-    learned, and the result of ``readers`` is returned.
+    The log-odds of several rounds are added up, calibrated on held-out shadows, and combined with
+    the log-likelihood ratios of ``readers``. If ``readers`` make no error on a first group of
+    shadows, only their result is returned.
 
     readers: readers that know the form of the messages; may be empty
     reference: description of the method, with its source
     """
+
+    # Inputs of the classifier are features of an item in the message (``ItemFeatures``), and the
+    # predictions of two ridge regressions: one on the item's numbers, one on all numbers that
+    # belong to no item. Log-likelihood ratios are limited to values that the number of held-out
+    # pairs can support.
 
     readers: tuple[Reader, ...] = ()
 
@@ -112,8 +114,8 @@ class ShadowReader:
 def _learn_rule(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     """Learns a rule from random simulated histories, then from histories similar to the users'.
 
-    The rule gives log-likelihood ratios of interactions; it is None if the other ``readers`` make
-    no mistake. The second value is a sentence on simulated histories that are omitted, or empty.
+    Returns the rule, which gives log-likelihood ratios of interactions, and a sentence on omitted
+    histories, or an empty string. The rule is None if the other ``readers`` make no mistake.
     """
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.device_code
     assert client is not None, "refused"
@@ -153,13 +155,13 @@ def run_on_accepted(
 ) -> tuple[Index, _Result, str]:
     """Calls ``function`` with the simulated users whose histories the devices' code accepts.
 
+    Returns the indices of the accepted users, the result of ``function``, and a sentence on the
+    rejected histories (empty if there are none). Raises InputError if fewer than ``min_accepted``
+    histories are accepted.
+
     histories: True for items of a simulated user's history (n, M)
     function: function of indices of simulated users, which runs the devices' code on them
     min_accepted: minimum number of accepted histories
-
-    Returns the indices of the accepted users, the result of ``function``, and a sentence on the
-    rejected histories (empty if there are none). Raises InputError, with the error of the code, if
-    fewer than ``min_accepted`` histories are accepted.
     """
     places, left_out = np.arange(len(histories)), ""
     while True:
@@ -182,9 +184,11 @@ def _send_one_item(
 ) -> list[OneItemMessages]:
     """Returns messages, for each round, of devices whose history is a single item.
 
-    They are needed if messages may be MinHash signatures (see ``ItemMarks``). Each round has None
-    if no message may be a signature, if computing the messages takes too long, or if the devices'
-    code rejects such histories.
+    All rounds have None in three cases:
+
+    - no message may be a MinHash signature, so that these messages are not needed (``ItemMarks``);
+    - computing the messages takes too much time or memory;
+    - the devices' code rejects such histories.
     """
     client, n_items = view.public.device_code, view.public.n_items
     assert client is not None, "refused"
@@ -236,10 +240,10 @@ def draw_similar_histories(
     """Draws histories of simulated users who resemble real users, as a mask (count, items).
 
     count: number of simulated users
-    chance: probability that each real user interacted with each item (users, items); each simulated
-        user takes the row of a random real user
+    chance: probability that each real user interacted with each item (users, items)
     sizes: smallest and largest number of items of a history
     """
+    # Each simulated user takes the row of a random real user.
     chance = chance[rng.integers(len(chance), size=count)]
     met = rng.random(chance.shape, dtype=np.float32) < chance
     keys = np.where(met, 2.0 + rng.random(chance.shape, dtype=np.float32), chance)
@@ -325,14 +329,16 @@ class _Rule:
     ) -> Self:
         """Fits the classifier to simulated users, and calibrates it on held-out simulated users.
 
-        readers: readers made for the form of the messages, whose log-ratios are combined with the
-            classifier's
+        readers: readers made for the form of the messages, whose log-likelihood ratios are combined
+            with the classifier's
         histories: histories of the simulated users (n, M)
         is_realistic: True for simulated users that resemble real users (n,); only these are held
-            out, because ``readers`` may rely on what real users have in common
+            out
         singles: messages of devices with a single item, per round
         """
         rounds = readers.view.rounds
+        # ``readers`` may rely on what real users have in common, so that only realistic users are
+        # held out.
         held_out = np.flatnonzero(is_realistic)[:: max(1, int(_PARTS * is_realistic.mean()))]
         learned = np.setdiff1d(np.arange(len(histories)), held_out)
         fitted = _draw_pairs(histories, learned, _PAIRS // len(rounds), rng)
@@ -464,16 +470,19 @@ class _Regressions:
     """Ridge regressions of interactions on the numbers in messages of one round.
 
     One regression predicts an interaction from the item's own numbers. A second regression predicts
-    whole histories from the numbers that belong to no item. The second regression, and the
-    ``marks`` of items (codes that identify an item), are fitted twice, to each half of the
-    simulated users. A simulated user is read by the fit to the half without that user, a real user
-    by the mean of both fits.
+    whole histories from the numbers that belong to no item.
 
     row: weights of the numbers of an item (k,)
     middle, spread: mean and standard deviation of the numbers without an item (d,)
-    halves: for each half, the standardised numbers (n/2, d) and the dual weights (n/2, M)
-    marks: marks of the items, for each part of the messages that may have some
+    halves: for each half of the simulated users, the standardised numbers (n/2, d) and the dual
+        weights (n/2, M)
+    marks: marks of the items (codes that identify an item), for each part of the messages that may
+        have some
     """
+
+    # The second regression and the marks are fitted twice, to each half of the simulated users. A
+    # simulated user is read by the fit to the half without that user, a real user by the mean of
+    # both fits.
 
     row: Numbers
     middle: Numbers
@@ -536,12 +545,12 @@ class _Regressions:
 def _fit_ridge(x: Numbers, histories: Bits) -> Numbers:
     """Returns dual weights (n, M) of a ridge regression of ``histories`` on the rows of x.
 
+    The prediction for a row y is (y x') times the weights.
+
     x: predictors (n, d)
     histories: histories of the n users (n, M)
-
-    The prediction for a row y is (y x') times the weights. The dual form suits fewer rows than
-    numbers, or about as many.
     """
+    # The dual form suits fewer rows than numbers, or about as many.
     y = histories - histories.mean(axis=0)
     return np.linalg.solve(x @ x.T + _RIDGE * len(x) * np.eye(len(x)), y)
 
@@ -567,9 +576,9 @@ def _featurize(
 def choose_rounds(view: View) -> list[RoundView]:
     """Returns the rounds whose messages are compared with those of simulated users.
 
-    The rounds are among the first and the last ones in the adversary's view (``select_rounds``),
-    and have the same message components as the last round. At most 8 rounds are chosen, and at most
-    4 if computing a message takes long.
+    The rounds are some of the first and last ones in the adversary's view (``select_rounds``), with
+    the message components of the last round. There are at most 8, or at most 4 if computing a
+    message takes long.
     """
     client = view.public.device_code
     assert client is not None, "refused"
@@ -584,8 +593,9 @@ def _draw_pairs(histories: Bits, among: Index, n_pairs: int, rng: np.random.Gene
     """Draws pairs (k, 2) of a simulated user and an item, half of them interactions.
 
     The users are from ``among``. Each user has as many negatives as positives, and negatives are as
-    popular as positives, so that neither the user nor the item is informative by itself.
+    popular as positives.
     """
+    # Therefore neither the user nor the item is informative by itself.
     count = np.minimum(histories[among].sum(axis=1), (~histories[among]).sum(axis=1))
     weight = np.log(histories.sum(axis=0) + 0.5), np.zeros(histories.shape[1])
     parts = []

@@ -85,10 +85,7 @@ def get_auc_influences(
 
     The class is compared with all other classes. Classes with no member or with all members are
     omitted. The sum of the squared influences is an unbiased estimate of the variance of the area
-    (DeLong, DeLong and Clarke-Pearson 1988). The influence of a member uses the share of
-    non-members that it outranks, and vice versa. For the single member of a class, or the single
-    non-member, the deviation of this share from the area is unknown. It is set to the largest
-    possible value, sqrt(area (1 - area)).
+    (DeLong, DeLong and Clarke-Pearson 1988).
     """
     from scipy.stats import rankdata
 
@@ -106,6 +103,9 @@ def get_auc_influences(
         area = float(beaten[members].sum()) / (k * (n - k))
         share = np.where(members, beaten / (n - k), 1 - beaten / k)
         sizes = np.where(members, k, n - k)
+        # The influence of a member uses the share of non-members that it outranks, and vice versa.
+        # For the single member of a class, or the single non-member, the deviation of this share
+        # from the area is unknown. It is set to the largest possible value, sqrt(area (1 - area)).
         off = (share - area) * np.sqrt(sizes / np.maximum(sizes - 1, 1))
         off = np.where(sizes == 1, np.sqrt(area * (1 - area)), off)
         classes.append((area, off / sizes))
@@ -134,17 +134,18 @@ _ALIKE = 9  # number of decimals of a guess of size 1 that are equal on all proc
 class AttributeProblem:
     """A problem of attribute inference: learn from users of known class, guess all others.
 
+    A classifier's input is one row per user: the columns of ``table``, followed by the attributes.
+    For a user who sent nothing, all columns of ``table`` are 0, which is their mean.
+
     table: input table of the uploads, one row per sender; None without uploads
     known_users: indices of users with known class (k,)
     unknown_users: indices of users to guess (m,)
     class_codes: classes of the known users, numbered from 0 without gaps (k,)
     attributes: other attributes of all users, or None (n_users, s)
-
-    A classifier's input is one row per user: the columns of ``table``, followed by the attributes.
-    For a user who sent nothing, all columns of ``table`` are 0, which is their mean. The attributes
-    are scaled to the total variance of the uploads, because unscaled they would have little weight
-    among thousands of columns of uploads.
     """
+
+    # The attributes are scaled to the total variance of the uploads, because unscaled they would
+    # have little weight among thousands of columns of uploads.
 
     table: InputTable | JointTable | None
     known_users: NDArray[np.int64]
@@ -218,11 +219,12 @@ class AttributeProblem:
     def score_ridge(self) -> float:
         """Returns the leave-one-out score of ridge regression on the users of known class.
 
-        The class of each user is guessed by a model that is fitted to all other users of known
-        class. The score is the area under the ROC curve, averaged over classes. The guesses have a
-        closed form (Allen 1974), with a single matrix inverse for all users. At most 600 users of
-        known class, evenly spaced, are used.
+        The score is the area under the ROC curve, averaged over classes. At most 600 users of known
+        class, evenly spaced, are used.
         """
+        # The class of each user is guessed by a model that is fitted to all other users of known
+        # class. The guesses have a closed form (Allen 1974), with a single matrix inverse for all
+        # users.
         return float(self._score_penalties(np.array([_PENALTY]))[0])
 
     def choose_ridge_penalty(self) -> float:
@@ -296,14 +298,10 @@ class ClassGuess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    The classifier uses all input tables that are made of the uploads (``inputs.add_input_tables``),
-    weighted by the leave-one-out accuracy of each on the known users (users of known class). On few
-    known users, the accuracies are too uncertain to choose one table. A classifier that needs
-    columns uses the table with the largest weight.
-
-    Uploads that are mostly noise mislead a classifier. Therefore classes are guessed without
-    uploads if cross-validation on the known users rates such guesses better than the classifier.
-    The scores of both are then added. True classes of the users to guess are never used.
+    The classifier uses all input tables of the uploads (``inputs.add_input_tables``), weighted by
+    the leave-one-out accuracy of each on the users of known class. A classifier that needs columns
+    uses only the table with the best accuracy. Classes are guessed without uploads if
+    cross-validation on the users of known class rates such guesses better.
 
     family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source
@@ -311,6 +309,10 @@ class SupervisedAttack(ABC):
     needs_columns: whether the classifier needs the columns of the uploads, not only inner products
     slow: whether a quick audit omits the attack, unless the audit plan names it
     """
+
+    # On few known users, the accuracies are too uncertain to choose one table. Uploads that are
+    # mostly noise mislead a classifier, so that guesses without uploads may be better. The scores
+    # of both are then added. True classes of the users to guess are never used.
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     reference: ClassVar[str]
@@ -381,10 +383,8 @@ class SupervisedAttack(ABC):
     ) -> tuple[str, AttributeProblem]:
         """Returns the name of the input table with the best accuracy, and the task to solve.
 
-        The accuracy is that of leave-one-out guesses of users of known class.
-
-        The name is empty without tables. Unless the classifier needs columns, the task's table
-        combines all tables.
+        The accuracy is that of leave-one-out guesses of users of known class. The name is empty
+        without tables. Unless the classifier needs columns, the task's table combines all tables.
         """
         known, labels = background.known_users, background.known_classes
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):

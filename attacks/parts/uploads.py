@@ -75,17 +75,18 @@ def select_rounds(
     Each round is a tuple of three values: the adversary's view of the round, all its uploads, and
     the messages of the component.
 
+    Reports, bits and ratings are read in all rounds. A component about the model is read until the
+    number of messages reaches the limit, in at least one round. The order of rounds is last, first,
+    second to last, second, and so on.
+
     view: messages and public parameters that the adversary sees
     name: name of the component
     per_user: limit on the number of messages, as a multiple of the number of users
-
-    Reports, bits and ratings are read in all rounds. A component about the model is read in some
-    rounds, in the order last, first, second to last, second, and so on, as long as the messages do
-    not exceed the limit, and in at least one round. With ``per_user`` 1, only the last round is
-    read if all users take part, and many rounds are read if few users take part in each. The last
-    rounds hold the result of the training. The first rounds reveal most about their senders, and
-    are usable even if a training breaks down later.
     """
+    # With ``per_user`` 1, only the last round is read if all users take part, and many rounds are
+    # read if few users take part in each. The last rounds hold the result of the training. The
+    # first rounds reveal most about their senders, and are usable even if a training breaks down
+    # later.
     carrying = [
         place
         for place, seen in enumerate(view.rounds)
@@ -166,9 +167,10 @@ def find_senders(view: View) -> NDArray[np.integer[Any]]:
 def find_subjects(view: View) -> NDArray[np.integer[Any]]:
     """Returns the indices of the users about whom an attack can infer something.
 
-    - The adversary's view links messages to users: the senders.
-    - The view links no messages, but shows who takes part in sums of messages: the participants.
-    - The view shows neither senders nor participants: all users.
+    - Usually these are the senders of messages.
+    - If the view links no messages to users, but shows who takes part in sums of messages: the
+      participants.
+    - If the view shows neither senders nor participants: all users.
     """
     if list_linked_components(view):
         return find_senders(view)
@@ -230,12 +232,13 @@ _MIN_PROB = 1e-6  # smallest probability
 def assign_pseudonyms(view: View) -> View | None:
     """Returns a view in which each message of unknown sender has a user index of its own.
 
-    The result is None if there are no such messages. Messages are shuffled anew in every round, so
-    that indices do not link the messages of two rounds. The result has the last round with such
-    messages, and earlier rounds as long as there are not more messages than users. Shuffled reports
-    of single coordinates are omitted because they are not whole messages. Messages of silos are
-    omitted because they are not messages of users.
+    The result is None if there are no such messages. Indices do not link the messages of two
+    rounds. The result has the last round with such messages, and earlier rounds as long as there
+    are not more messages than users. Shuffled reports of single coordinates and messages of silos
+    are omitted.
     """
+    # Messages are shuffled anew in every round. Shuffled reports are not whole messages; messages
+    # of silos are not messages of users.
     rounds: list[RoundView] = []
     count = 0
     for seen in reversed(view.rounds if view.public.n_silos is None else ()):
@@ -254,13 +257,13 @@ def assign_pseudonyms(view: View) -> View | None:
 def compute_sender_probs(posterior: NDArray[np.floating], known: sparse.csr_array) -> Floats:
     """Returns the probability that each message was sent by each user, from known items of users.
 
+    The result is (n, k), and each row adds up to 1. A priori all messages are equally probable.
+
     posterior: probability of an interaction with each of M items, given each of k messages (k, M)
     known: nonzero for items that are known for each of n users (n, M)
-
-    The result is (n, k), and each row adds up to 1. By Bayes' rule with equal prior probabilities
-    for all messages, each known item of a user multiplies a message's probability by the item's
-    ``posterior`` given this message.
     """
+    # By Bayes' rule, each known item of a user multiplies a message's probability by the item's
+    # ``posterior`` given this message.
     logs = np.log(np.maximum(posterior, _MIN_PROB)).T
     scores = np.asarray(known.astype(np.bool_).astype(np.float64) @ logs)
     return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
@@ -276,6 +279,7 @@ _TOGETHER = 8  # number of senders in a group with about the same number of move
 # Changes of the model by k senders: positions of the senders (k,), the changes (k, *shape), and
 # True for each entry that changed (k, *shape).
 ChangeBlock = tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]
+# Kinds of messages that show a change of the model.
 MODEL_KINDS = (Payload.GRADIENT, Payload.CHANGE, Payload.MODEL)
 
 
@@ -323,12 +327,11 @@ class ModelMessages:
         )
 
     def iter_changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
-        """Yields blocks of model changes: senders' positions, changes, and a mask of the entries
-        that changed.
+        """Yields blocks of model changes: senders' positions, changes, and which entries changed.
 
-        The changes and the mask are (block, *shape). A sent model counts as its difference from the
-        broadcast, and a sent change as it is. A gradient that points uphill is reversed, so that it
-        counts as a descent step.
+        The changes and the mask of changed entries are (block, *shape). A sent model counts as its
+        difference from the broadcast. A sent change counts as it is. A gradient that points uphill
+        is reversed.
         """
         return map_message_blocks(self.component, lambda rows, sent: (rows, *self._decode(sent)))
 
@@ -345,13 +348,12 @@ def read_model_messages(
 ) -> Mapping[str, tuple[ModelMessages, ...]]:
     """Returns the messages about parts of the model by component name, with one entry per round.
 
+    The rounds are those of ``select_rounds``. Messages of the kinds ``MODEL`` and ``REPORTS`` are
+    omitted if they belong to no part of the broadcast model (``find_broadcast_part``).
+
     view: messages and public parameters that the adversary sees
     kinds: kinds of messages to return
     per_user: limit on the number of messages, as a multiple of the number of users
-
-    The rounds are those of ``select_rounds``, which describes ``per_user``. Messages of the kinds
-    ``MODEL`` and ``REPORTS`` are omitted if they belong to no part of the broadcast model
-    (``find_broadcast_part``).
     """
     messages: dict[str, tuple[ModelMessages, ...]] = {}
     for name in list_linked_components(view):
@@ -402,10 +404,13 @@ def group_by_n_changed_rows(
 
     is_changed: whether each sender changed each row (n, M)
 
-    Working on one group at a time saves computation on unchanged rows. Each group is three arrays:
-    positions of the k senders (k,), indices of m rows of each sender, with the changed rows first
-    (k, m), and a mask of the changed rows among them (k, m).
+    Each group is three arrays:
+
+    - positions of the k senders (k,);
+    - indices of m rows of each sender, with the changed rows first (k, m);
+    - a mask of the changed rows among them (k, m).
     """
+    # Working on one group at a time saves computation on unchanged rows.
     sizes = np.count_nonzero(is_changed, axis=1)
     for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
         width = max(1, int(sizes[some].max(initial=0)))
@@ -517,12 +522,12 @@ def iter_table_changes(
 ) -> Iterator[tuple[Floats, list[Floats]]]:
     """Yields each broadcast item table, and the changes that messages make to it, (M, d) each.
 
+    - If the view links messages to senders: one change per sender.
+    - If the view shows unlinked messages or their sum: the change that they make together.
+    - If the view shows only models: the difference from the next model.
+
     view: messages and models that the adversary sees
     only: a round to which the result is restricted, or None
-
-    - The view links messages to senders: one change per sender.
-    - The view shows unlinked messages or their sum: the change that they make together.
-    - The view shows only models: the difference from the next model.
     """
     items = view.public.n_items
     for number, seen in enumerate(view.rounds):
@@ -585,9 +590,8 @@ def compute_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int)
     broadcast: model that the server sent to the devices (shape)
     count: number of messages in the sum
 
-    The messages may be models or changes of the model, and the sum does not show which of the two
-    they are. They are taken as models if subtracting ``count`` times ``broadcast`` brings the sum
-    nearer to zero.
+    The messages may be models or changes of the model. They are taken as models if subtracting
+    ``count`` times ``broadcast`` brings the sum nearer to zero.
     """
     plain = np.asarray(total, dtype=np.float64)
     moved = plain - count * np.asarray(broadcast, dtype=np.float64)
@@ -597,21 +601,21 @@ def compute_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int)
 def estimate_popularity(view: View) -> Floats:
     """Estimates the popularity of each item, in standard deviations from the mean, (M,).
 
-    The estimate uses the public settings of the loss, and the sum of all changes of the item table
-    V:
+    The estimate follows from the sum of all changes of the item table:
 
-    1. If only items with an interaction move their rows (no settings ``negatives`` and ``alpha``),
-       rows of more popular items move farther.
-    2. Otherwise the vectors of users have much of one direction b in common, so that the sum of
-       their messages moves the row of an item along b in proportion to the item's popularity. The
-       estimate is the length of this move. b is the top right singular vector of all changes (of
-       the model, if the adversary's view shows no changes). Its sign is the one for which the
-       estimates are skewed to the right, because few items are very popular.
-    3. A loss over all items (setting ``alpha``) adds -V X to the change of V, with X the sum of x
-       x^T over user vectors x; this term is projected off: see step 1 in ``report_readers``.
+    - If only items with an interaction move their rows (no settings ``negatives`` and ``alpha``):
+      the length of the change of the item's row.
+    - Otherwise: the position of the row's change along the top right singular vector of all
+      changes.
 
-    Rounds with numbers that are not finite are ignored. Source: derived here.
+    If the adversary's view shows no changes, the rows of the last model take their place, by the
+    second rule. Rounds with numbers that are not finite are ignored. Source: derived here.
     """
+    # If only items with an interaction move their rows, rows of more popular items move farther.
+    # Otherwise the vectors of users have much of one direction b in common, so that the sum of
+    # their messages moves the row of an item along b in proportion to the item's popularity. The
+    # sign of b is the one for which the estimates are skewed to the right, because few items are
+    # very popular.
     settings = view.public.settings
     total: Floats | None = None
     for table, sources in iter_table_changes(view):
@@ -619,6 +623,9 @@ def estimate_popularity(view: View) -> Floats:
         if not np.isfinite(table).all() or not np.isfinite(step).all():
             continue
         if "alpha" in settings:
+            # A loss over all items (setting ``alpha``) adds -V X to the change of the table V, with
+            # X the sum of x x^T over user vectors x. This term is projected off: see step 1 in
+            # ``report_readers``.
             step = step - table @ np.linalg.lstsq(table, step, rcond=None)[0]
         total = step if total is None or total.shape != step.shape else total + step
     if total is not None and not settings.get("negatives") and "alpha" not in settings:
@@ -640,8 +647,7 @@ class ChangedRows:
     """The rows and columns of a model matrix that each user's messages changed.
 
     users: indices of the senders, ascending (n,)
-    is_changed: True for each row, then each column, that the user's messages changed in any round
-        that is read (n, R + C)
+    is_changed: True for each row, then each column, that the user's messages changed (n, R + C)
     shape: (R, C) of the matrix
     """
 
@@ -659,9 +665,9 @@ def find_changed_rows(view: View) -> dict[str, ChangedRows]:
     """Returns which rows and columns of each model matrix each user changed, by matrix name.
 
     Two kinds of matrices are omitted: the matrix of items, and matrices in which every device
-    changes all rows and columns, for example by noise. Memory: R + C bytes per sender, for a matrix
-    with R rows and C columns.
+    changes all rows and columns, for example by noise.
     """
+    # Memory: R + C bytes per sender, for a matrix with R rows and C columns.
     apart = find_item_table_name(view)
     matrices = {
         name: _merge_rounds(rounds)
@@ -686,8 +692,8 @@ def split_in_two_groups(values: NDArray[np.floating[Any]]) -> tuple[Floats, Floa
     """Divides each row of values (n, M) into two groups; returns positions (n, M) and shares (n,).
 
     The division maximises the variance between the groups. A position is +1 at the mean of the
-    smaller group and -1 at the mean of the larger group. The share is the part of the row's
-    variance that lies between its groups.
+    smaller group and -1 at the mean of the larger group. The share is the variance between the
+    groups, divided by the row's variance.
 
     >>> place, share = split_in_two_groups(np.array([[0.0, 0.1, 1.0, 0.9, 0.05]]))
     >>> place.round(1).tolist(), share.round(2).tolist()

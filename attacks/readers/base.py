@@ -1,8 +1,8 @@
 """Interface of all readers of messages, and ``Evidence``, the result of reading.
 
 A reader turns the messages of some users into evidence: log-likelihood ratios of interactions, and
-estimates of users' vectors and ratings. Attacks use evidence, regardless of the form of the
-messages. A new kind of message needs one file in this folder.
+estimates of users' vectors and ratings. Attacks use only evidence. A new kind of message needs one
+file in this folder.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Evidence:
     users: indices of the users, ascending (n,)
     log_ratio: log-likelihood ratio of the messages, for an interaction against none (n, M); 0
         without information; inf if the messages prove the interaction, -inf if they disprove it
-    item_log_odds: prior log-odds that a user interacted with each item (M,); if None, they are
-        estimated from ``log_ratio``
+    item_log_odds: prior log-odds that a user interacted with each item (M,); None to estimate them
+        from ``log_ratio``
     activity_log_odds: term that each user's activity (general tendency to interact) adds to the
-        prior log-odds of all items (n,); if None, it is estimated from ``log_ratio``
+        prior log-odds of all items (n,); None to estimate it from ``log_ratio``
     user_vectors: user vectors (n, F)
     ratings: ratings of the user's items (n, M)
 
@@ -102,10 +102,10 @@ class Reader(Protocol):
 def pool_evidence(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> Evidence:
     """Combines the evidence of several readers on the same users.
 
-    For each user and item, the log-likelihood ratio with the largest absolute value is taken. A sum
-    would count evidence twice, because all messages of a device come from one history. Every other
-    field is that of the first reader that provides it.
+    For each user and item, the log-likelihood ratio with the largest absolute value is taken. Every
+    other field comes from the first reader that provides it.
     """
+    # A sum would count evidence twice, because all messages of a device come from one history.
     answers = [reader.read(view, users) for reader in readers]
     parts: dict[str, Any] = {}
     for name in (field.name for field in fields(Evidence) if field.name != "users"):
@@ -120,7 +120,7 @@ class MessageReader(ABC):
     """Base class of readers that need messages of a certain form.
 
     A subclass describes these messages in ``required_messages``, and names its method and source in
-    ``reference``; its method ``can_read`` checks whether an adversary's view has such messages.
+    ``reference``. Its method ``can_read`` checks whether a view has such messages.
     """
 
     reference: ClassVar[str]
@@ -178,11 +178,11 @@ def fit_prior(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns prior log-odds of interactions: one term per item (items,) and one per user (users,).
 
+    The prior log-odds of a pair are the sum of both terms. A user's term expresses the user's
+    activity: users with more interactions have higher log-odds of any item.
+
     evidence: log-likelihood ratios of the interactions (users, items)
     odds: terms of the items, if they are known (items,); None to take them from ``evidence``
-
-    A user's term expresses the user's activity: users with more interactions have higher log-odds
-    of any item. The prior log-odds of a pair are the sum of both terms.
     """
     assert evidence.log_ratio is not None
     items, activity = evidence.item_log_odds if odds is None else odds, evidence.activity_log_odds
@@ -200,12 +200,12 @@ def fit_prior(
 def estimate_shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
     """Estimates the number that each user's activity adds to the log-odds of all items, (n,).
 
-    evidence: log-likelihood ratios of interactions of n users
-
     Activity is a user's general tendency to interact. The estimate is multiplied by a factor from 0
-    to 1, which is smaller if it is less certain with which items the user interacted. The factor
-    limits the error if the ratios of all items of a user are too large, or too small.
+    to 1. The factor is smaller if the user's interactions are less certain.
+
+    evidence: log-likelihood ratios of interactions of n users
     """
+    # The factor limits the error if the ratios of all items of a user are too large, or too small.
     chance = compute_posterior(evidence).astype(np.float64)
     open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)
     return np.asarray((1 - open_) * fit_prior(evidence)[1])

@@ -1,36 +1,32 @@
 """Reader of locally trained networks that use items' public features only, such as genres.
 
 An item's score is how much training on the device raised the network's logit for the item's
-features.
+features. Items with the same features are identical to the network. Therefore messages reveal a
+preference for each combination of features, never for a single item.
 
-No message names an item, and items with the same features are identical to the network. A user's
-items change rows of a table that has one row per feature, and weights of the layers behind it. To
-the gradient of the first layer, a feature with the row E_g contributes E_g times the loss's
-derivatives by the layer's outputs, summed over the examples with this feature. The messages thus
-carry sums per feature, over positives and negatives together. They reveal a preference for each
-combination of features, never for a single item.
+The network is recognised by its form. Its parts are in the order of the broadcast: tables of one
+width, the last one with one row per public feature, then weights (in, out) and biases down to one
+number.
 
-A device minimises the cross entropy of positives (label 1: the user's own items) against negatives
-(label 0), so that its network's logit for features z estimates
-
-    log P(z | own) - log P(z | negative) + constant,
-
-where the constant follows from sum_z P(z | negative) exp(logit) = exp(constant), because negatives
-are drawn uniformly. From each logit its constant is subtracted. The reader computes:
-
-- the evidence on the user: the logit of the returned network at an item's features, minus the logit
-  of the broadcast network at these features;
-- the prior of items: the logit of the broadcast network, averaged over users. It includes only the
-  part of popularity that depends on features.
-
-Evidence and prior depend on the shares P(z | own), which add up to 1 over all features z. So they
-do not reveal how many items a user has. The user's own row in a table of user features is the row
-that changed.
-
-The network is recognised by its form: parts in the order of the broadcast, tables of one width, the
-last one with one row per public feature, then weights (in, out) and biases down to one number.
 Source: derived here; cross entropy as a ratio of densities, e.g. Sugiyama et al. 2012.
 """
+
+# No message names an item. A user's items change rows of a table that has one row per feature, and
+# weights of the layers behind it. To the gradient of the first layer, a feature with the row E_g
+# contributes E_g times the loss's derivatives by the layer's outputs, summed over the examples with
+# this feature. The messages thus carry sums per feature, over positives and negatives together.
+# A device minimises the cross entropy of positives (label 1: the user's own items) against
+# negatives (label 0), so that its network's logit for features z estimates log P(z | own) - log P(z
+# | negative) + constant. The constant follows from sum_z P(z | negative) exp(logit) =
+# exp(constant), because negatives are drawn uniformly. From each logit its constant is subtracted.
+# The reader computes:
+# - the evidence on the user: the logit of the returned network at an item's features, minus the
+#   logit of the broadcast network at these features;
+# - the prior of items: the logit of the broadcast network, averaged over users. It includes only
+#   the part of popularity that depends on features.
+# Evidence and prior depend on the shares P(z | own), which add up to 1 over all features z. So they
+# do not reveal how many items a user has. The user's own row in a table of user features is the row
+# that changed.
 
 from __future__ import annotations
 
@@ -49,6 +45,7 @@ from fedrec_auditor.attacks.readers.item_rows import has_unchanged_rows
 from fedrec_auditor.targets.transcript import View
 
 _TOGETHER = 32  # number of senders that are processed at once
+# Arrays of a network, one row per sender, by the name of the part.
 ArraysByName = Mapping[str, NDArray[Any]]
 
 
@@ -70,10 +67,11 @@ class _Form:
 class FeatureNetworkReader(MessageReader):
     """Reader of networks on public item features: compares the returned with the broadcast network.
 
-    The difference of the two networks' logits at an item's features is the log-likelihood ratio of
-    an interaction. The first and last rounds are read (``uploads.select_rounds``). Cost: some
-    products of layers per sender and combination of features.
+    The log-likelihood ratio of an interaction is the difference of the two networks' logits at the
+    item's features. The first and last rounds are read (``uploads.select_rounds``).
     """
+
+    # Cost: some products of layers per sender and combination of features.
 
     reference = (
         "logits of the returned network less those of the broadcast one, at the items' public "
@@ -85,9 +83,9 @@ class FeatureNetworkReader(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether devices send trained networks whose inputs are public features of items.
 
-        The result is False if messages leave some rows of an item table unchanged, because
-        ``ItemRowsReader`` then learns more.
+        The result is False if messages leave some rows of an item table unchanged.
         """
+        # ``ItemRowsReader`` learns more from unchanged rows.
         return _find_form(view) is not None and not has_unchanged_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:

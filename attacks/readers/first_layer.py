@@ -1,22 +1,25 @@
 """Reader of user vectors, from the first layer of an MLP on a user vector and an item vector.
 
-For the layer h = W [x; v_i] + b on the user vector x and the vector v_i of item i, every example
-with error e in h adds e x^T to the gradient of W on the user's side, and e to the gradient of b. x
-is equal in all examples of a device, so that for any batch
+The layer is h = W [x; v_i] + b, with the user vector x and the vector v_i of item i. For the
+gradients dW_user (on the user's side) and db of any batch
 
     dW_user = db x^T,    x = dW_user^T db / |db|^2.
 
 This is exact for one gradient, and approximate for the sum of several steps, in which x itself
-changes. A step of Adam divides every entry by its own size and so reveals little more than the
-signs of x. One case helps: x = E f, where the matrix E was broadcast and f has few nonzero entries.
-Columns of E for which f is 0 do not change, so x is projected on the columns that changed. With an
-activation between E f and x, the projection retains no more of x than a projection on random
-vectors.
+changes. A step of Adam reveals little more than the signs of x.
 
-The rank identifies the first layer and the user's side of it: columns of dW on the user's side are
-parallel to db. Source: derived here from the chain rule; for one example see Phong et al. 2018,
-Privacy-preserving deep learning via additively homomorphic encryption.
+Source: derived here from the chain rule; for one example see Phong et al. 2018, Privacy-preserving
+deep learning via additively homomorphic encryption.
 """
+
+# Every example with error e in h adds e x^T to the gradient of W on the user's side, and e to the
+# gradient of b; x is equal in all examples of a device. A step of Adam divides every entry by its
+# own size. One case helps: x = E f, where the matrix E was broadcast and f has few nonzero entries.
+# Columns of E for which f is 0 do not change, so x is projected on the columns that changed. With
+# an activation between E f and x, the projection retains no more of x than a projection on random
+# vectors.
+# The rank identifies the first layer and the user's side of it: columns of dW on the user's side
+# are parallel to db.
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ _LOOKED_AT = 32  # number of messages that identify the layer
 _PARALLEL = 0.6  # minimum median cosine of the user's columns with the bias
 _WIDTH = 8  # minimum length of a bias, because short vectors are parallel by chance
 
+# Arrays with one matrix or vector per sender.
 Matrices = NDArray[np.float32]
 
 
@@ -217,8 +221,8 @@ def solve_layer_input(
 ) -> NDArray[np.float64]:
     """Returns the input x (n, d) of a layer W x + b from its gradients dW (n, h, d) and db (n, h).
 
-    dW = db x^T for any loss; therefore x = dW^T db / |db|^2, which is the least-squares solution
-    for a sum over several inputs. x is 0 if db is 0. Source: Phong et al. 2018, section 3.
+    dW = db x^T for any loss; therefore x = dW^T db / |db|^2, or 0 if db is 0. For a sum over
+    several inputs, this is the least-squares solution. Source: Phong et al. 2018, section 3.
 
     >>> solve_layer_input(np.array([[[2.0, 4.0], [-1.0, -2.0]]]), np.array([[2.0, -1.0]]))
     array([[1., 2.]])

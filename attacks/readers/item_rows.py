@@ -3,38 +3,37 @@
 Own items are the positives: items with which the device's user interacted. Negatives are other
 items that the device draws. The public settings distinguish four protocols:
 
-1. Only rows of own items change (the protocol draws no negatives): a row is more likely an own item
-   if it moved farther. A device may draw some of its items for each message: messages are read
-   until they change hardly any new row, and the number of own items whose row never changed is
-   estimated from the numbers that changed once and twice (Chao, Biometrics 43, 1987).
-2. A device descends on a logistic loss over own items and q negatives per own item, in steps that
-   change the row v_i of item i by
+- Protocol 1: only rows of own items change. A row is more likely an own item if it moved farther.
+- Protocol 2: rows of own items and of negatives change, in opposite directions.
+- Protocol 3: messages are gradients, with negatives (see ``meta_gradient``).
+- Protocol 4: every message has the rows of all own items, and of ``pseudo`` other items, drawn anew
+  for each message. An item that is missing from a message is not an own item.
 
-    dv_i = rate * (r_i - sigma_i) * dz_i/dv_i,
-
-   where r_i is the label, z_i the score and sigma_i the predicted probability of item i. Rows move
-   along dz/dv for own items (r = 1), against it for negatives (r = 0), and not at all for every
-   other item. The direction dz/dv hardly differs between the items of one device: it is the user's
-   vector (dot product) or the active part of the MLP's first layer. The changes of all rows
-   therefore lie near one line through the origin: own items on one side of zero, negatives on the
-   other side. In a graph convolution, own items are also neighbours in the graph, and their changes
-   may lie far from the line. The line is fitted to all changed rows by least absolute distances. A
-   row's score is its position on the line (negatives below zero), plus its distance from the line
-   if this distance is unusually large for the user's rows. Unchanged rows score zero.
-3. Messages are gradients, with negatives: see ``meta_gradient``.
-4. Every message has the rows of all own items, and of ``pseudo`` other items that are drawn anew
-   for each message. A user's messages are intersected: an item that is missing from one of them is
-   not an own item. An item in all of them is the more likely an own item, the fewer other items
-   are drawn.
-
-Sign of the line: if q > 1, there are more negatives than own items. If q = 1, the sign follows from
-the user's vector, if it is sent, or else from popularity: negatives are drawn uniformly, but own
-items are not, so that a row is more likely an own item if more devices changed it. Several messages
-of a user are then read, because negatives are drawn anew. If noise changes every row, no protocol
-reveals much to this reader.
+If noise changes every row, no protocol reveals much to this reader.
 
 Source: derived here; sign tests on gradients of a cross entropy go back to Zhao et al., iDLG, 2020.
 """
+
+# Protocol 1: a device may draw some of its items for each message. Messages are read until they
+# change hardly any new row, and the number of own items whose row never changed is estimated from
+# the numbers that changed once and twice (Chao, Biometrics 43, 1987).
+# Protocol 2: a device descends on a logistic loss over own items and q negatives per own item, in
+# steps that change the row v_i of item i by dv_i = rate * (r_i - sigma_i) * dz_i/dv_i, where r_i is
+# the label, z_i the score and sigma_i the predicted probability of item i. Rows move along dz/dv
+# for own items (r = 1), against it for negatives (r = 0), and not at all for every other item. The
+# direction dz/dv hardly differs between the items of one device: it is the user's vector (dot
+# product) or the active part of the MLP's first layer. The changes of all rows therefore lie near
+# one line through the origin: own items on one side of zero, negatives on the other side. In a
+# graph convolution, own items are also neighbours in the graph, and their changes may lie far from
+# the line. The line is fitted to all changed rows by least absolute distances. A row's score is its
+# position on the line (negatives below zero), plus its distance from the line if this distance is
+# unusually large for the user's rows. Unchanged rows score zero.
+# Sign of the line: if q > 1, there are more negatives than own items. If q = 1, the sign follows
+# from the user's vector, if it is sent, or else from popularity: negatives are drawn uniformly, but
+# own items are not, so that a row is more likely an own item if more devices changed it. Several
+# messages of a user are then read, because negatives are drawn anew.
+# Protocol 4: an item in all messages of a user is the more likely an own item, the fewer other
+# items are drawn.
 
 from __future__ import annotations
 
@@ -72,10 +71,11 @@ class ItemRowsReader(MessageReader):
     """Reader of messages that change some rows of an item table and leave all others unchanged.
 
     The changed rows, and the direction of the change, show the items with which a user interacted.
-    The first and last rounds are read (``uploads.select_rounds``); for users who send nothing in
-    these rounds, the last message is read. Cost: about 10 d^2 operations per changed row of d
-    numbers. Memory: 6 bytes per user and item.
+    The first and last rounds are read (``uploads.select_rounds``). For users who send nothing in
+    these rounds, the last message is read.
     """
+
+    # Cost: about 10 d^2 operations per changed row of d numbers. Memory: 6 bytes per user and item.
 
     reference = (
         "which rows moved, and which way: derived in attacks/readers/item_rows.py from the chain "
@@ -110,7 +110,7 @@ class ItemRowsReader(MessageReader):
 def _read_own_rows(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns log-likelihood ratios (n, M) if devices change rows of the user's items only.
 
-    This is protocol 1 of the module's text.
+    This is protocol 1 at the start of the file.
     """
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     moves = np.zeros(ratio.shape, dtype=np.uint16)
@@ -143,7 +143,7 @@ def _read_own_rows(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
 def _intersect(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns log-likelihood ratios (n, M) if every message has the rows of all own items.
 
-    Own items are those with which the user interacted. This is protocol 4 of the module's text:
+    Own items are those with which the user interacted. This is protocol 4 at the start of the file:
     other rows are drawn anew for each message.
     """
     pseudo = view.public.settings["pseudo"]
@@ -160,10 +160,10 @@ def _intersect(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def _read_signs(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Returns log-likelihood ratios (n, M), added over rounds, if devices also draw other items.
+    """Returns log-likelihood ratios (n, M), added over rounds, if devices also draw negatives.
 
-    These are protocols 2 and 3 of the module's text: rows of items with an interaction and rows of
-    drawn items (negatives) move in opposite directions.
+    Negatives are items without an interaction. These are protocols 2 and 3 at the start of the
+    file.
     """
     negatives = view.public.settings["negatives"]
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
@@ -197,8 +197,8 @@ def _iter_rounds(
 ) -> Iterator[tuple[ModelMessages, NDArray[np.int64], ModelMessages | None]]:
     """Yields messages of a round, the users to read in it, and messages with the senders' vectors.
 
-    The rounds of ``uploads.select_rounds`` come first, with all ``users``, then the last round of
-    each user who sent in none of them. The third value is None if no vectors are sent.
+    The rounds of ``uploads.select_rounds`` come first, with all ``users``. The last round of each
+    user who sent in none of them follows. The third value is None if no vectors are sent.
     """
     missing = users
     for sent, beside in pair_item_user_messages(view, per_user):
@@ -217,11 +217,11 @@ def pair_item_user_messages(
 ) -> list[tuple[ModelMessages, ModelMessages | None]]:
     """Pairs the messages about the item table with those about user vectors, one pair per round.
 
-    view: messages and public parameters that the adversary sees
-    per_user: limit on the number of messages, as a multiple of the number of users
-
     The second value of a pair is None if the senders send no vectors of their own. The rounds are
     those of ``uploads.select_rounds``.
+
+    view: messages and public parameters that the adversary sees
+    per_user: limit on the number of messages, as a multiple of the number of users
     """
     tables = uploads.read_item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()
@@ -239,8 +239,8 @@ def pair_item_user_messages(
 def get_sender_vectors(sent: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns the vector (k, d) that each of ``users`` (k,) sent for itself.
 
-    ``sent`` is a round's messages: one vector, or a table of all users' vectors, of which only
-    the sender's own row is returned.
+    ``sent`` is a round's messages: one vector per sender, or a table with one row per user. The
+    result has only the sender's own row of a table.
     """
     order = np.argsort(sent.users)
     places = order[np.searchsorted(sent.users, users, sorter=order)]
@@ -252,10 +252,10 @@ def get_sender_vectors(sent: ModelMessages, users: NDArray[np.int64]) -> NDArray
 def has_unchanged_rows(view: View) -> bool:
     """Checks whether messages change an item table, and most messages leave some row unchanged.
 
-    A few messages of the last round are examined. Messages that change nothing do not count. Noise
-    changes all rows. Gradients of a loss over all items are excluded, because
-    ``rank_one_gradients`` reads them.
+    Messages that change nothing do not count. The result is False for gradients of a loss over all
+    items, which ``rank_one_gradients`` reads.
     """
+    # A few messages of the last round are examined. Noise changes all rows.
     rounds = uploads.read_item_messages(view)
     if not rounds or not len(rounds[-1].component) or RankOneGradientsReader().can_read(view):
         return False
@@ -274,13 +274,12 @@ def _weaken(
     is_moved: True for changed rows (n, m)
     negatives: number q of negatives (drawn items) per own item, with which the user interacted
     items: number of all items
-
-    With n own items, and q n negatives drawn among all other items with replacement, the share of
-    own items among the changed rows is known. If noise in the loss moves rows in random directions,
-    about half of them have either sign, and only the fact that a row changed is informative. The
-    probability of that case follows from the number of rows on the own items' side, which is
-    binomial with the known share or with 1/2.
     """
+    # With n own items, and q n negatives drawn among all other items with replacement, the share of
+    # own items among the changed rows is known. If noise in the loss moves rows in random
+    # directions, about half of them have either sign, and only the fact that a row changed is
+    # informative. The probability of that case follows from the number of rows on the own items'
+    # side, which is binomial with the known share or with 1/2.
     moved = np.maximum(is_moved.sum(axis=1), 1).astype(np.float64)
     low, high = np.zeros(len(moved)), moved.copy()
     for _ in range(_HALVINGS):
@@ -299,11 +298,11 @@ def _weaken(
 def _count_missed(moves: NDArray[np.uint16], n_messages: NDArray[np.int64]) -> NDArray[np.float64]:
     """Estimates the number of a user's own items whose row no message changed, (n, 1).
 
+    The estimate is Chao's lower bound. It is 0 for a single message, and for messages that all
+    change the same rows.
+
     moves: number of messages that changed each row (n, M)
     n_messages: number of messages of each user (n, 1)
-
-    The estimate is Chao's lower bound; it is 0 for a single message, and for messages that all
-    change the same rows.
     """
     once, twice = (np.count_nonzero(moves == k, axis=1)[:, None] for k in (1, 2))
     missed = (1 - 1 / np.maximum(n_messages, 1)) * once * (once - 1) / (2.0 * (twice + 1))
@@ -322,9 +321,10 @@ def _count_senders(table: ModelMessages) -> NDArray[np.float64]:
 def _find_unsent_rows(table: ModelMessages) -> NDArray[np.bool_]:
     """Returns a mask (M,) of items that are not used in the round: nobody sends their row.
 
-    By chance alone, every row would be sent, because devices draw other items uniformly among the
-    items of a round. Models always have all rows, so that the mask is then empty.
+    Models always have all rows, so that the mask is then empty.
     """
+    # By chance alone, every row would be sent, because devices draw other items uniformly among the
+    # items of a round.
     counts = np.zeros(table.component.shape[0])
     for some in iter_blocks(len(table.component), len(counts), _PAIRS):
         clients = np.arange(some.start, some.stop)
@@ -383,13 +383,13 @@ def _project_changes(
 def fit_main_direction(changes: NDArray[np.float32]) -> NDArray[np.float32]:
     """Fits the main direction (n, d), without sign, of each sender's changes of item rows.
 
-    changes: changes of the rows of n senders (n, M, d)
+    The direction follows most rows, not the longest change. The method is iteratively reweighted
+    least squares on the directions of the changes.
 
-    The method is iteratively reweighted least squares on the directions of the changes. The weight
-    of a row is the inverse of the sine of its angle to the main direction, so that the result
-    follows most rows, not the longest change. There is one step of the power method per
-    reweighting.
+    changes: changes of the rows of n senders (n, M, d)
     """
+    # The weight of a row is the inverse of the sine of its angle to the main direction. There is
+    # one step of the power method per reweighting.
     unit = divide_or_zero(changes, np.linalg.norm(changes, axis=2)[:, :, None])
     gram = unit.transpose(0, 2, 1) @ unit
     column = np.argmax(np.einsum("ndd->nd", gram), axis=1)

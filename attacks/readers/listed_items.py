@@ -1,29 +1,32 @@
 """Reader of lists of items, or of codes that stand for items, without the senders' code.
 
 A device may list decoys (other items) in addition to the user's own items (positives). Own items
-occur in every round, but decoys vary if they are drawn again. An item or code is in c of R lists of
-user u with the probability
-
-    w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d).
+occur in every round, but decoys vary if they are drawn again. The model of a user's R lists has
+these parameters:
 
 - a: probability that a list contains a given own item; the same for all users;
 - b: probability that a list contains a given decoy, if the device draws this decoy often;
 - d: probability that a list contains a given decoy, if the device hardly ever draws this decoy;
 - w, v: shares of own items, and of the decoys of probability b, among all codes.
 
-All parameters but a depend on the user. They are fitted by expectation maximisation. With a single
-round, a is assumed to be 1, and there is one class of decoys. Its probability b is the mean of the
-tenth of all codes that is listed least often: hardly any user owns these codes.
+An item or code is in c of the R lists with the probability
 
-A list is read as a set: the order of its entries and numbers sent with them are not read. A reader
-with the devices' code reads them (``shadow_reader``).
+    w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d).
 
-``PublicInfo.item_rows`` assigns codes to items. If it is unknown, codes are matched to items: the
-k-th most frequent code to the k-th most popular item. All matches among ties are equally likely.
+With a single round, a is assumed to be 1, and there is one class of decoys, of probability b. To
+estimate b, the 10% of the codes that are listed least often are regarded as decoys. The order of a
+list, and numbers sent with its entries, are not read.
+
+``PublicInfo.item_rows`` assigns codes to items. If it is unknown, the k-th most frequent code is
+matched to the k-th most popular item.
 
 Source: latent classes (Dempster, Laird and Rubin, JRSS B 1977); matching by frequency: Naveed,
 Kamara and Wright, Inference attacks on property-preserving encrypted databases, CCS 2015.
 """
+
+# The parameters are fitted by expectation maximisation. Hardly any user owns the codes that are
+# listed least often, so that their mean frequency is that of a decoy. A reader with the devices'
+# code reads orders and numbers too (``shadow_reader``). All matches among ties are equally likely.
 
 from __future__ import annotations
 
@@ -59,13 +62,14 @@ _AS_SETS = (
 class ListedItemsReader(MessageReader):
     """Reader of lists of items, or of codes that stand for items, which infers interactions.
 
-    Log-likelihood ratios of interactions follow from how often a user's lists name an item. If it
-    is unknown which codes stand for which items, the most frequent codes are matched to the most
-    popular items. Codes are matched only if popularity is known and the adversary does not have the
-    program of the devices (``PublicInfo.device_code``): with the program, another reader learns
-    more. Memory: some arrays of users times items, some of 2^24 numbers, and the entries of one
-    round.
+    Log-likelihood ratios of interactions follow from how often a user's lists name an item. If the
+    codes of items are unknown, the most frequent codes are matched to the most popular items. This
+    requires that popularity is known, and that the devices' code is not
+    (``PublicInfo.device_code``).
     """
+
+    # With the devices' code, another reader learns more. Memory: some arrays of users times items,
+    # some of 2^24 numbers, and the entries of one round.
 
     reference = (
         "latent classes of listed items, derived in attacks/readers/listed_items.py; frequency "
@@ -81,10 +85,9 @@ class ListedItemsReader(MessageReader):
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions from the lists that users sent.
 
-        Users may send several lists, each in its own component. A component gives ratios of the
-        items that anybody lists in it; for each item the largest absolute log-ratio counts. If it
-        is unknown which codes stand for which items, codes are matched to items by frequency, in
-        the list of the first component only.
+        Users may send several lists, each in its own component. For each item, the largest absolute
+        log-likelihood ratio over components counts. If the codes of items are unknown, only the
+        first component is read.
         """
         lists = _list_names(view)
         assert lists, "refused"
@@ -186,16 +189,16 @@ def _match_by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
 
     first, second: numbers of users of each code (D,) and of each item (M,)
 
-    The largest number of ``first`` matches the largest of ``second``, and so on. Differences are in
-    units of the square root of a number. Let r be the root mean square difference between the
-    matched numbers. Numbers of one array that differ by at most r share their ranks. The doubt is
-    the probability that a match is wrong: 2 r, at most 1, because true partners differ more than
-    matched ones.
+    The largest number of ``first`` matches the largest of ``second``, and so on. The doubt is the
+    probability that a match is wrong.
     """
     first = first * second.sum() / max(first.sum(), _MIN_P)
     count = min(len(first), len(second))
     top, partner = (-np.sort(-each)[:count] for each in (first, second))
     apart = (top - partner) / np.sqrt(np.maximum(partner, 1.0))
+    # Differences are in units of the square root of a number. Let r be the root mean square
+    # difference between the matched numbers. Numbers of one array that differ by at most r share
+    # their ranks. The doubt is 2 r, at most 1, because true partners differ more than matched ones.
     near = min(1.0, float(np.sqrt(np.mean(apart**2))))
     (low, high), (bottom, top) = _find_ranks(first, near), _find_ranks(second, near)
     shared = np.minimum(high[:, None], top) - np.maximum(low[:, None], bottom)
@@ -293,11 +296,11 @@ def _count_rounds(
 def _fit_rates(n_rounds: Floats, times: Floats, own_rate: float | None) -> tuple[float, Floats]:
     """Fits the model of own codes and two classes of decoys; returns own rate and log-ratios.
 
+    The log-likelihood ratios (n, D) compare an own code of the user with the classes of decoys.
+
     n_rounds: number of lists of each user (n, 1)
     times: number of the user's lists that contain each code (n, D)
     own_rate: rate of own codes to use instead of a fitted one, or None
-
-    The log-likelihood ratios (n, D) are those of a user's own code against the classes of decoys.
     """
     share = times.mean(axis=1) / n_rounds[:, 0]
     rates = np.stack([np.full(len(share), own_rate or _OWN), share, _HARDLY * share])

@@ -1,21 +1,18 @@
 """Reader of item tables in which noise changes every row; it combines the messages of all senders.
 
-A row that the device's training moved changes along the common direction of the device's rows (see
-``item_rows``), own items (positives) one way and negatives the opposite way; noise has equal size
-in all directions. One message reveals little about its direction and the sizes of steps, but all
-messages together reveal much:
+Training moves the rows of a device's items along one direction (see ``item_rows``): own items
+(positives) one way, negatives the opposite way. Noise has equal size in all directions. The method
+has four steps:
 
 1. The entries of messages pass through a function that weakens the noise.
-2. The direction of each user is estimated: the vector along which training moves the user's rows.
-   The position of a row is how far it moved along this direction.
+2. The direction of each user is estimated. The position of a row is how far it moved along this
+   direction.
 3. A mixture model of the positions of own items, of negatives and of other items is fitted to all
    messages. Its parameters are the same for all messages.
 4. The evidence on an item is the likelihood ratio of own items against all other items. The
    evidence of rounds adds up.
 
-Noise is independent between entries. So positions that are computed from even and from odd columns
-correlate only if training moved the rows. If they do not correlate after the means of each user and
-of each item are subtracted, the messages show only noise, and every ratio is 0.
+If the messages show only noise, every log-likelihood ratio is 0.
 
 The comment after the imports has the details. Source: derived here; the score test is Rao 1948.
 """
@@ -41,6 +38,11 @@ from fedrec_auditor.attacks.readers.small_readers import InputWeightsReader, Ran
 from fedrec_auditor.targets.compute import map_in_threads
 from fedrec_auditor.targets.transcript import Payload, View
 
+# One message reveals little about its direction and the sizes of steps, but all messages together
+# reveal much. Noise is independent between entries. So positions that are computed from even and
+# from odd columns correlate only if training moved the rows. If they do not correlate after the
+# means of each user and of each item are subtracted, the messages show only noise.
+#
 # Details of the four steps:
 #
 # 1. Entries x pass through the score function of the noise, clip(x / b, -1, 1) for Laplace noise of
@@ -78,9 +80,10 @@ class NoisyRowsReader(MessageReader):
 
     The start of the file describes the method. Its parameters are estimated from the messages of
     all senders, even if only some users are requested. The first and last rounds are read, with at
-    most 8 messages per user on average. Memory: two numbers for every row of the requested users'
-    messages, and 256 MiB.
+    most 8 messages per user on average.
     """
+
+    # Memory: two numbers for every row of the requested users' messages, and 256 MiB.
 
     reference = (
         "mixture of rows along directions that are estimated from all senders, derived in "
@@ -143,6 +146,7 @@ def _sum_vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | 
 # (``row_places``), in standard deviations of the noise. The model is that of
 # ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation.
 
+# Densities (T, M) of row positions, by the number of steps that a row moves.
 DensitiesByStepCount = dict[int, NDArray[np.float32]]
 
 _STEPS = 30
@@ -159,29 +163,30 @@ _MIN_SHARE, _TINY = 1e-6, 1e-30
 class PositionMixture:
     """Parameters, common to all messages, of the mixture model of item-row positions.
 
-    A position is how far an item's row changed along the sender's direction (the vector along which
-    training moves the user's rows), in standard deviations of the noise. Positives are items with
-    which the user interacted; negatives are drawn by the device. The model: rows of positives move
-    by about one step, rows of negatives by about one step per draw in the opposite direction, and
-    noise moves all rows.
+    A position is how far an item's row changed along the direction in which training moves the
+    sender's rows. Its unit is the standard deviation of the noise. Rows of positives (items with an
+    interaction) move by about one step. Rows of negatives (drawn by the device) move by about one
+    step per draw, in the opposite direction.
 
-    step_sign: sign of the positions of positives, +1 or -1; negatives have the opposite sign
+    step_sign: sign of the positions of positives, +1 or -1
     direction_flip_threshold: threshold of the mean position of a user's rows, in standard
-        deviations of this mean, above which the user's direction is reversed. The mean should be
-        negative, because a device draws more negatives than the user has positives. Infinite if no
-        direction is to be reversed.
+        deviations of this mean. Above it the user's direction is reversed; infinite if no direction
+        is to be reversed
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
     mean_positive_share: mean of the users' shares of positives among items, which are
         beta-distributed
     prior_weight: weight of this beta distribution as a prior, as a number of observed items
     item_log_odds: log-odds that a user of mean share interacted with each item (M,)
-    positive_step_excess: (p - n) / (p + n), where p is how far an item's row moves if the item is a
-        positive, and n how far it moves if the item is a negative drawn once (M,). It is low for
-        popular items, because the model has already learned to recommend them.
+    positive_step_excess: (p - n) / (p + n) of each item (M,). The item's row moves by p if the item
+        is a positive, and by n if the item is a negative drawn once
     steps_by_draw_count: number of steps that a negative's row moves if the device draws the
         negative 0, 1, 2, or more times (4,)
     """
+
+    # The mean position of a user's rows should be negative, because a device draws more negatives
+    # than the user has positives. ``positive_step_excess`` is low for popular items, because the
+    # model has already learned to recommend them.
 
     step_sign: float
     direction_flip_threshold: float
@@ -222,18 +227,17 @@ def fit_mixture(
     """Fits the parameters, common to all messages, of the mixture model of item-row positions.
 
     A position is how far a row changed along the sender's direction: the direction in which
-    training on the user's items changes rows of the item table. The two components of the mixture
-    are rows with and without an interaction of the sender.
+    training on the user's items changes rows of the item table. The components of the mixture are
+    rows with and without an interaction of the sender.
 
-    positions: positions of item rows along their sender's direction, in standard deviations of
-        the noise
+    positions: positions of item rows along their sender's direction, in standard deviations of the
+        noise
     negatives: number of items without interaction that a device draws per interaction
     item_odds: log-odds that a user interacted with each item, if they are known (items,)
-
-    The sign of a direction may be unknown. So several simple models, in which all messages have one
-    step size, are fitted first: one for each pair of a sign (``step_sign``) and a threshold
-    (``direction_flip_threshold``). The full model then starts from the most likely of these fits.
     """
+    # The sign of a direction may be unknown. So several simple models, in which all messages have
+    # one step size, are fitted first: one for each pair of a sign (``step_sign``) and a threshold
+    # (``direction_flip_threshold``). The full model then starts from the most likely of these fits.
     ends = (1.0, -1.0) if negatives and not positions.is_sign_known else (1.0,)
     turned: tuple[float, ...] = (np.inf,)
     if negatives > 1 and not positions.is_common_part_dominant:
@@ -255,11 +259,11 @@ def _init_mixture(
     """Returns initial parameters of the mixture, from the mean and variance of all positions.
 
     end, turned: ``step_sign`` and ``direction_flip_threshold`` of the result
-
-    Positives are items with which the user interacted; negatives are drawn by the device. For a
-    share s of positives among items, q negatives per positive and a step a, the mean is about -(q -
-    1) s a, and the variance above that of noise is ((q + 1) s + q^2 s^2) a^2 less the squared mean.
     """
+    # Positives are items with which the user interacted; negatives are drawn by the device. For a
+    # share s of positives among items, q negatives per positive and a step a, the mean is about -(q
+    # - 1) s a, and the variance above that of noise is ((q + 1) s + q^2 s^2) a^2 less the squared
+    # mean.
     place, share = places.positions, _SHARE
     mean = end * float(place.mean(dtype=np.float64))
     excess = max(float(place.var(dtype=np.float64)) - 1, 0.01)
@@ -295,6 +299,9 @@ def fit_log_ratios(
 ) -> MixtureFit:
     """Fits a mixture model of item-row positions, which gives log-ratios of interactions.
 
+    The result has the log-likelihood ratio of every interaction, and the fitted parameters. The
+    step size of each message, and each user's share of items with interactions, are always fitted.
+
     positions: positions of item rows along their sender's direction: the direction in which
         training on the user's items changes rows of the item table
     negatives: number of items without interaction that a device draws per interaction
@@ -302,12 +309,9 @@ def fit_log_ratios(
     fit_all: True to fit the parameters ``mixture`` too
     keep_odds: True to keep ``item_log_odds`` and their mean ``mean_positive_share``
     n_iterations: number of iterations
-
-    The result has the log-likelihood ratio of every interaction, and the fitted parameters. The fit
-    is by expectation maximisation. The step size of each message, and each user's share of items
-    with interactions, are always fitted. The variance of shares between users includes the
-    uncertainty of each user's share, computed as in Louis 1982 (information of incomplete data).
     """
+    # The fit is by expectation maximisation. The variance of shares between users includes the
+    # uncertainty of each user's share, computed as in Louis 1982 (information of incomplete data).
     users, first, whose = np.unique(positions.senders, return_index=True, return_inverse=True)
     if not len(users):
         none, empty = np.zeros((0, positions.positions.shape[1]), np.float32), np.zeros(0)
@@ -409,11 +413,13 @@ def _compute_densities(
     """Returns densities (T, M) of row positions for items with an interaction and for others.
 
     The result is two dicts. Keys are numbers of steps in the direction of interactions (negative:
-    against it), and each density is weighted by the probability of its key. Other items are drawn
-    ``rate`` (T,) times on average; if ``rate`` is None, only items with an interaction move, in
-    either direction.
+    against it). Each density is weighted by the probability of its key.
+
+    rate: mean number of draws of an item without an interaction (T,); None if such items never
+        move, and items with an interaction move in either direction
     """
 
+    # Density of rows that move ``times`` steps, weighted by the probability ``chance``.
     def normal(times: int, chance: NDArray[np.float64] | float) -> NDArray[np.float32]:
         height = np.asarray(chance, dtype=np.float32)
         away = place - steps.astype(np.float32)[:, None] * _displace_rows(times, mixture)
@@ -437,12 +443,12 @@ def _sum_moments(
 ) -> tuple[NDArray[np.float32], ...]:
     """Returns sums of one part of the mixture, to which steps, (T,), and tilts, (M,), are fitted.
 
+    The first two sums are over the rows of a message, the others over the messages.
+
     place: row positions (T, M)
     steps: step size of each message (T,)
-    part: number of steps in the direction of interactions, and two factors of the probability that
-        a row moved this number of steps (T, M)
-
-    The first two sums are over the rows of a message, the others over the messages.
+    part: number of steps in the direction of interactions, and two factors (T, M), whose product is
+        the probability that a row moved this number of steps
     """
     times, given, density = part
     chance, far, long = given * density, _displace_rows(times, mixture), steps.astype(np.float32)

@@ -2,21 +2,23 @@
 
 An FCF client sends G = (s - V x) x^T for the broadcast item table V (M items, F columns) and its
 user vector x. At touched items i (with which the user interacted) s_i = c_i - (c_i - 1) x.v_i,
-where v_i is the item's row of V, and c_i its weight in the loss; elsewhere s_i is 0. Let x = t b
+where v_i is the item's row of V, and c_i its weight in the loss. Elsewhere s_i is 0. Let x = t b
 with |b| = 1. Then
 
 1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b;
 2. with q = V b, a_i = -t^2 q_i at untouched items, which determine t^2;
-3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched items (an item
-   is missed only if its prediction x.v_i is exactly c_i / (c_i - 1)): their sum determines the sign
-   of t.
+3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched items. The sum
+   of s determines the sign of t.
 
-Step 2 must be robust to touched items, which may outnumber the untouched items. The scale t^2 is
-the densest value of the ratios -a_i / q_i (the shortest window that contains a tenth of them),
-refined by least squares on the items that agree with it. Touched items have ratios t^2 c_i - t c_i
-/ q_i, which spread with q_i, so that the estimate breaks down only if fewer than a tenth of the
-items are untouched, or noise exceeds the signal.
+The estimate breaks down only if fewer than a tenth of the items are untouched, or if noise exceeds
+the signal.
 """
+
+# Step 2 must be robust to touched items, which may outnumber the untouched items. The scale t^2 is
+# the densest value of the ratios -a_i / q_i (the shortest window that contains a tenth of them),
+# refined by least squares on the items that agree with it. Touched items have ratios t^2 c_i - t
+# c_i / q_i, which spread with q_i.
+# Step 3: an item is missed only if its prediction x.v_i is exactly c_i / (c_i - 1).
 
 from __future__ import annotations
 
@@ -60,13 +62,16 @@ class RankOneFit:
 class RankOneGradientsReader(MessageReader):
     """Reader of gradients of a squared loss over all items, which infers interactions.
 
-    The last message of each user is read. The reader solves the gradient G = (s - V x) x^T for the
-    user's vector x and the numbers s, where V has the item rows v_i. The log-likelihood ratio of
-    item i is that of s_i under normal noise, whose size follows from the items without interaction.
-    The mean of s_i is 0 for an item without interaction. For an item with an interaction it is
-    assumed to be 1 + alpha (1 - x.v_i), its value for the weight c_i = 1 + alpha; ``alpha`` is a
-    public parameter of the loss. Cost: O(M F^2 + M log M) per user.
+    The last message of each user is read. V is the item table with rows v_i. The reader solves the
+    gradient G = (s - V x) x^T for the user's vector x and the numbers s.
+
+    The log-likelihood ratio of an interaction with item i is the ratio of two normal densities of
+    s_i. Their mean is 0 without an interaction, and 1 + alpha (1 - x.v_i) with one. ``alpha`` is a
+    public parameter of the loss.
     """
+
+    # The size of the noise follows from the items without interaction. The mean with an interaction
+    # is the value of s_i for the weight c_i = 1 + alpha. Cost: O(M F^2 + M log M) per user.
 
     reference = (
         "rank-one closed form, derived in attacks/readers/rank_one_gradients.py from Minto et al. "
@@ -78,15 +83,17 @@ class RankOneGradientsReader(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether the view has single users' gradients of a loss over all items.
 
-        The view must show the broadcast model. A loss with sampled items is not a loss over all
-        items.
+        The view must show the broadcast model, and devices must not draw items for the loss.
         """
         rounds = uploads.read_item_messages(view, (Payload.GRADIENT,))
         drawn = view.public.settings.get("negatives") or view.public.settings.get("pseudo")
         return bool(rounds) and not drawn and find_gradient_sign(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns user vectors and log-ratios of interactions, from each user's last message."""
+        """Returns user vectors, and the log-likelihood ratio of each possible interaction.
+
+        Both are read from the last message of each user.
+        """
         alpha = float(view.public.settings.get("alpha", 1.0))
         rounds = uploads.read_item_messages(view, (Payload.GRADIENT,))
         way = find_gradient_sign(rounds[-1])
@@ -108,17 +115,16 @@ _WAYS: weakref.WeakKeyDictionary[ComponentView, float] = weakref.WeakKeyDictiona
 def find_gradient_sign(messages: uploads.ModelMessages) -> float:
     """Returns the sign of messages that are gradients of a squared loss over all items.
 
-    The sign is 1 if a step along the messages makes the loss smaller, and -1 if larger. If the sign
-    is not public, the result is the sign that better separates items with and without an
-    interaction. The result is 0 unless the messages pass two tests:
+    The sign is 1 if a step along the messages makes the loss smaller, and -1 if larger. The result
+    is 0 unless the messages pass two tests:
 
-    1. They change all rows.
-    2. The rows of items without an interaction are as ``fit_rank_one`` predicts, up to noise. The
-       size of the noise is the size of the message's entries after its main direction (top right
-       singular vector) is removed.
-
-    If the noise is so large that it hides the main direction, the second test is omitted.
+    - They change all rows.
+    - Rows of items without an interaction are as ``fit_rank_one`` predicts, up to noise. This test
+      is omitted if noise hides the main direction of a message.
     """
+    # If the sign is not public, the result is the sign that better separates items with and without
+    # an interaction. The size of the noise is the size of the message's entries after its main
+    # direction (top right singular vector) is removed.
     if messages.broadcast is None or not len(messages.component):
         return 0.0
     sent = messages.component
@@ -168,20 +174,16 @@ def compute_directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def fit_rank_one(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
-    """Solves G = (s - V x) x^T for the user vector x and one number s_i per item, for each user's
-    gradient G.
+    """Solves G = (s - V x) x^T for the user vector x and one number s_i per item.
+
+    The number s_i is 0 unless the user interacted with item i. The start of the file derives the
+    solution.
 
     gradients: item gradients G of n users (n, M, F)
     items: broadcast item table V (M, F)
-
-    The number s_i is 0 unless the user interacted with item i. The solution takes three steps:
-
-    1. x is a multiple t b of the right singular vector b of G.
-    2. t^2 is the value on which most items without interaction agree.
-    3. The sign of t makes the sum of s positive.
-
-    The start of the file derives these steps.
     """
+    # x is a multiple t b of the right singular vector b of G. t^2 is the value on which most items
+    # without interaction agree. The sign of t makes the sum of s positive.
     b = compute_directions(gradients)
     a = np.einsum("nmf,nf->nm", gradients, b, optimize=True).astype(np.float64)
     q = b @ items.T.astype(np.float64)
@@ -204,12 +206,12 @@ def _fit_length(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Estimates the squared length t^2 of each user's vector robustly, and the noise's deviation.
 
+    The equation is a = -t^2 q + noise for items without an interaction; all other items are
+    outliers. Both results are (n,).
+
     a: positions of gradient rows along the direction of the user's vector (n, M)
     q: predictions of the unit vector in this direction for all items (n, M)
     rounding: least deviation of the noise (n,)
-
-    Both results are (n,). The equation is a = -t^2 q + noise for items without an interaction; all
-    other items are outliers.
     """
     ratios = np.sort(np.divide(-a, q, out=np.full_like(a, np.inf), where=q != 0), axis=1)
     width = max(1, int(_WINDOW * a.shape[1]))

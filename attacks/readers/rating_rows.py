@@ -6,23 +6,23 @@ by
     v <- P(v - 2 h (u.v - r) u),    h = the learning rate / the number of its ratings,
 
 where P clips entries at 0 and the square of the norm at the largest rating R. Everything except u
-and r is public. If P changes nothing, every row moves along u by (1 - k^T) / |u|^2 times r - u.v,
-with k = 1 - 2 h |u|^2, so that r is known up to the length of u. The reader then proceeds as
-follows:
+and r is public. The method has three steps:
 
-1. The line of most rows' changes (``item_rows.fit_main_direction``) is the direction of u, with
+1. The direction of u is the line of most rows' changes (``item_rows.fit_main_direction``), with
    entries >= 0.
-2. Ratings are whole numbers from 1 to R. For a given length of u, each rating predicts the final
-   row, step by step and with P. The best length minimises the median distance, over some rows, to
-   the nearest prediction. The search tries every sixth length, and the lengths that are best if P
-   is ignored.
-3. At that length, the guess is the rating with the nearest prediction.
+2. The length of u minimises the median distance, over some rows, to the nearest prediction. Each
+   rating from 1 to R predicts a final row.
+3. The guess is the rating with the nearest prediction.
 
-The vector u itself changes by a share 1 / (number of users) of such steps, which is neglected. A
-device with few ratings takes such long steps that P moves its rows more than the loss does; its
-ratings are recovered less well. For ratings on another scale, the nearest whole number is guessed.
-Source: derived here.
+Ratings of a device with few ratings are recovered less well. For ratings on another scale, the
+nearest whole number is guessed. Source: derived here.
 """
+
+# If P changes nothing, every row moves along u by (1 - k^T) / |u|^2 times r - u.v, with k = 1 - 2 h
+# |u|^2, so that r is known up to the length of u. Final rows are predicted step by step and with P.
+# The search tries every sixth length, and the lengths that are best if P is ignored. The vector u
+# itself changes by a share 1 / (number of users) of such steps, which is neglected. A device with
+# few ratings takes such long steps that P moves its rows more than the loss does.
 
 from __future__ import annotations
 
@@ -51,9 +51,11 @@ class RatingRowsReader(MessageReader):
     """Reader of item tables that devices send after training on ratings with public settings.
 
     The training is gradient steps on a squared error. The result is users' ratings and vectors,
-    from each user's last message. Cost: 10 ms per user, because the training of some rows is
-    computed for every possible rating and every tried length of the user's vector.
+    from each user's last message.
     """
+
+    # Cost: 10 ms per user, because the training of some rows is computed for every possible rating
+    # and every tried length of the user's vector.
 
     reference = (
         "rating whose local training best explains a row: derived in "
@@ -148,13 +150,13 @@ class _LocalTraining:
     ) -> Floats:
         """Returns how badly each length of the user's vector explains the changes, (n, L).
 
+        The value is the median distance of rows, along the line, to the nearest prediction of a
+        rating. Predictions ignore the clipping P (see the start of the file).
+
         rows, change: item rows before training, and their changes (n, m, d)
         direction: direction of each user's vector (n, d)
         step: learning rate of one row (n,)
         lengths: tried lengths of the user's vector (L,)
-
-        The value is the median distance of rows, along the line, to the nearest prediction of a
-        rating. The clipping P (see the module's text) is ignored.
         """
         size = lengths[:, None, None]  # (L, 1, 1), then rows (m, 1), then ratings
         share = 1 - (1 - 2 * step[:, None, None, None] * size**2) ** self.steps
@@ -187,9 +189,9 @@ def fill_rating_distances(
 ) -> None:
     """Computes how far each uploaded item row is from the result of training on each rating.
 
-    The squared distance is written into ``out``. A training step moves the row along the user's
-    vector, to reduce the squared error of the rating. Then entries below 0 are set to 0, and a row
-    with a squared norm above ``bound`` is shortened.
+    A training step moves the row along the user's vector, to reduce the squared error of the
+    rating. Then entries below 0 are set to 0, and a row with a squared norm above ``bound`` is
+    shortened.
 
     rows: item rows before the steps (n users, m items, d)
     after: item rows as uploaded (n, m, d)

@@ -1,12 +1,15 @@
 """Readers of randomized reports whose distribution is public: flipped bits and coordinates.
 
-A bit b in {0, 1} (1 if the user has the item) is reported as 1 with probability p if b = 1 and q if
-b = 0; each report y adds ln P(y | 1) - ln P(y | 0) to the log-odds of b, and fresh reports of one
-bit add up. The prior uses the bits of all users together. The share pi_i of users who have item i
-follows from the mean report m_i = q + (p - q) pi_i of the item; the prior log-odds of user u and
-item i are those of pi_i plus the activity of u, which is normal over users. Gao et al., SIGIR 2020,
-describe the channel; the decoding is Bayes' rule.
+A bit b in {0, 1} (1 if the user has the item) is reported as 1 with probability p if b = 1, and q
+if b = 0. Each report y adds ln P(y | 1) - ln P(y | 0) to the log-odds of b. The prior log-odds of a
+user and an item are the log-odds of the share of users who have the item, plus the user's activity.
+
+Gao et al., SIGIR 2020, describe the channel; the decoding is Bayes' rule.
 """
+
+# Fresh reports of one bit add up. The prior uses the bits of all users together. The share pi_i of
+# users who have item i follows from the mean report m_i = q + (p - q) pi_i of the item. Activity is
+# normal over users.
 
 from __future__ import annotations
 
@@ -28,9 +31,9 @@ class FlippedBitsReader(MessageReader):
     """Reader of messages with one randomly flipped bit per item; the true bit is 1 for own items.
 
     The probabilities of a flip are public. The reader returns the log-likelihood ratio of each
-    user's interaction with each item, and prior log-odds; ratios of several rounds add up. The
-    ratio is infinite if a message proves the bit: a 1 is proof if true 0s are never flipped, and a
-    0 if true 1s are never flipped.
+    user's interaction with each item, summed over rounds, and prior log-odds. The ratio is infinite
+    if a message proves the bit. A reported 1 is a proof if true 0s are never flipped, and a
+    reported 0 if true 1s are never flipped.
     """
 
     reference = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
@@ -74,14 +77,14 @@ def fit_activity_log_odds(
 ) -> NDArray[np.float64]:
     """Fits the term that each user's activity adds to the log-odds of all items, (n,).
 
+    Activity is a user's general tendency to interact. It is normally distributed over users, with
+    the mean and variance that fit all ratios best.
+
     log_ratio: log-likelihood ratios of interactions (n, M), which must be exact: errors would
         appear as activity
     item_odds: log-odds that an average user interacted with each item (M,)
-
-    Activity is a user's general tendency to interact. It is normally distributed over users, with
-    the mean and variance that fit all ratios best. So a user with little evidence gets about the
-    mean.
     """
+    # A user with little evidence gets about the mean.
     # Newton steps on the observed information (Louis 1982): expectation maximisation is far from
     # convergence after twenty steps if bits are noisy. The variance stays 1 in the first steps.
     log_ratio = np.clip(log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO).astype(np.float32)
@@ -124,10 +127,9 @@ def _estimate_shares(
     reports: number of reports (M,)
     p, q: probability that a true 1, and a true 0, is reported as 1
 
-    The estimate is debiased, and shrunk to the overall mean. The weight of an item's own mean is
-    the empirical-Bayes weight: the part of the variance between items that sampling and flipping do
-    not explain. Shares stay half a report away from 0 and 1. An uninformative channel (p = q) gives
-    a share of 1/2; an item without reports gets the overall mean.
+    The estimate is debiased, and shrunk to the overall mean (empirical Bayes). Shares stay half a
+    report away from 0 and 1. An uninformative channel (p = q) gives a share of 1/2; an item without
+    reports gets the overall mean.
     """
     if p == q or not reports.any():
         return np.full(len(ones), 0.5)
@@ -136,6 +138,8 @@ def _estimate_shares(
     counts = np.where(reports > 0, reports, reports.max())
     share = np.where(reports > 0, (ones / counts - q) / (p - q), centre)
     noise = overall * (1 - overall) / counts / (p - q) ** 2
+    # The weight of an item's own mean is the part of the variance between items that sampling and
+    # flipping do not explain.
     between = max(float(np.mean(((share - centre) ** 2 - noise)[reports > 0])), 0.0)
     if between + noise.max() > 0:
         share = centre + between / (between + noise) * (share - centre)
@@ -251,15 +255,14 @@ def _fit_gradients(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
     """Returns typical gradients (M, F) at touched and untouched items, and shares (M,).
 
-    The shares are those of users who touched (interacted with) each item.
+    The shares are those of users who touched (interacted with) each item. The result is None if the
+    reports do not show a typical gradient.
 
     mean: mean report (M, F)
     items: mean broadcast (M, F)
     alpha: public parameter of the loss
     noise: variance of an entry of ``mean``
     known: shares of items, if they are public (M,)
-
-    The result is None if the reports do not show a typical gradient.
     """
     if known is None:
         rest = mean - items @ np.linalg.lstsq(items, mean, rcond=None)[0]

@@ -1,8 +1,11 @@
 """Short readers, each for one simple kind of message.
 
-They read entries sent in the clear, weights of a layer with one input per item, sums over changing
-groups of users, user rows of a published model, messages that reveal only the popularity of items,
-and rank-one changes of an item table.
+- entries sent in the clear
+- weights of a layer with one input per item
+- sums over changing groups of users
+- user rows of a published model
+- messages that reveal only the popularity of items
+- rank-one changes of an item table
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ class ClearEntriesReader(MessageReader):
     If most numbers are 0, the user is assumed to have interacted with the items of nonzero numbers
     only. Otherwise a larger number makes an interaction more likely.
 
-    If an item has several positions in a message, as in a Bloom filter, the user is assumed to have
-    interacted with it only if all these positions are nonzero in some round.
+    An item may have several positions in a message, as in a Bloom filter. Then all of them must be
+    nonzero in some round.
     """
 
     reference = "direct reading of clear entries"
@@ -37,8 +40,8 @@ class ClearEntriesReader(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether the view links bits or ratings of items to single users.
 
-        Bits whose flipping probabilities are public are excluded, because another reader uses these
-        probabilities.
+        The result is False for bits whose flipping probabilities are public, because another reader
+        uses these probabilities.
         """
         known = view.public.noise_channel is not None
         clear = not known or find_item_vector_name(view, Payload.BITS) is None
@@ -89,11 +92,9 @@ _LOOKED_AT = 16  # number of messages from which it is seen whether all columns 
 class InputWeightsReader(MessageReader):
     """Reader of a layer with one input per item: an autoencoder's first layer, or a linear model.
 
-    The columns that a user's messages change, in a matrix with one column per item, show the items
-    with which the user interacted.
-
-    The first and last rounds are read (``uploads.select_rounds``). A square matrix is not read
-    because either rows or columns could be the items.
+    The columns that a user's messages change show the items with which the user interacted. The
+    first and last rounds are read (``uploads.select_rounds``). A square matrix is not read because
+    either rows or columns could be the items.
     """
 
     reference = (
@@ -104,12 +105,11 @@ class InputWeightsReader(MessageReader):
     required_messages = "weights of a layer with one input per item"
 
     def can_read(self, view: View) -> bool:
-        """Checks for a layer with one column per item, some of whose columns messages leave
-        unchanged.
+        """Checks for a layer with one column per item, of which messages leave some unchanged.
 
-        The result is False if messages leave some rows of an item table unchanged, because
-        ``ItemRowsReader`` then learns more.
+        The result is False if messages leave some rows of an item table unchanged.
         """
+        # ``ItemRowsReader`` learns more from unchanged rows.
         return not has_unchanged_rows(view) and bool(find_input_layer(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -128,10 +128,10 @@ class InputWeightsReader(MessageReader):
 def find_input_layer(view: View) -> tuple[uploads.ModelMessages, ...]:
     """Returns the messages about a layer with one input per item, one entry per round.
 
-    The layer is the first non-square matrix of the model that has one column per item, and in which
-    devices leave the columns of some items unchanged. The result is empty if there is no such
-    matrix. Only a few messages of the last round are checked.
+    The layer is the first non-square matrix of the model with one column per item, of which devices
+    leave some columns unchanged. The result is empty if there is no such matrix.
     """
+    # Only a few messages of the last round are checked.
     for rounds in uploads.read_model_messages(view).values():
         shape = rounds[-1].component.shape
         if len(shape) != 2 or shape[1] != view.public.n_items or shape[0] == shape[1]:
@@ -161,8 +161,8 @@ _STILL = 1e-9  # share of the largest entry, below which a change is a rounding 
 class ParticipationReader(MessageReader):
     """Reader of interactions from sums of item-table messages, by who participates in which round.
 
-    A sum is over a group of users, and the groups change between rounds. If an item's row changes
-    in the rounds in which a user takes part, the user may have interacted with the item.
+    A sum is over a group of users, and the groups change between rounds. A user may have interacted
+    with an item whose row changes in the rounds of this user.
     """
 
     reference = (
@@ -178,11 +178,12 @@ class ParticipationReader(MessageReader):
         return uploads.has_sums_over_changing_groups(view) and any(True for _ in changes)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-likelihood ratios of interactions by the sums of messages of all rounds.
+        """Returns log-likelihood ratios of interactions, from the sum of messages in each round.
 
-        The result includes the estimated popularity of items as prior. Memory: the sums of all
-        rounds, and two tables of users by items.
+        If every sum changes every row, the ratios are replaced by scores of a regression. The prior
+        of items is their estimated popularity, in standard deviations from the mean.
         """
+        # Memory: the sums of all rounds, and two tables of users by items.
         groups, sums = [], []
         for seen in view.rounds:
             for _, sources in uploads.iter_table_changes(view, only=seen):
@@ -207,12 +208,11 @@ def _regress(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[
 
     there: 1 if the user takes part in the round, else 0 (T, n)
     moves: changes of the item table (T, M, d)
-
-    Ridge regression estimates each user's mean change of each row. The score is the excess of its
-    squared length over the usual value for the user and item, weighted by the share of its variance
-    beyond noise. The variance of noise follows from the same sums with false participants, namely
-    those of each round rotated by a different number of positions.
     """
+    # Ridge regression estimates each user's mean change of each row. The score is the excess of its
+    # squared length over the usual value for the user and item, weighted by the share of its
+    # variance beyond noise. The variance of noise follows from the same sums with false
+    # participants, namely those of each round rotated by a different number of positions.
     excess = _compute_excess(there, moves)
     false = np.stack([np.roll(row, 1 + 7 * t) for t, row in enumerate(there)])
     noise, spread = float(_compute_excess(false, moves).var()), float(excess.var())
@@ -237,11 +237,9 @@ class UserRowsReader(MessageReader):
     """Reader of the user rows of a model that clients receive, or that is published.
 
     In place of a log-likelihood ratio, the reader returns the model's prediction x_u . v_i for user
-    u and item i, from the user's row x_u and the item's row v_i. Predictions are larger for items
-    in the training data.
-
-    Predictions rank (user, item) pairs, but are not likelihood ratios: they are also large for
-    recommended items without an interaction. They include the popularity of items.
+    u and item i, from the user's row x_u and the item's row v_i. Predictions only rank (user, item)
+    pairs. They are also large for recommended items without an interaction, and include the
+    popularity of items.
     """
 
     reference = (
@@ -301,8 +299,8 @@ class PopularityReader(MessageReader):
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns items' estimated popularity in place of prior log-odds; all log-ratios are 0.
 
-        The popularity is in standard deviations from the mean over items, so that only the order of
-        items is meaningful.
+        Only the order of items is meaningful: the popularity is in standard deviations from the
+        mean.
         """
         ratio = np.zeros((len(users), view.public.n_items))
         odds, level = uploads.estimate_popularity(view), np.zeros(len(users))
@@ -327,10 +325,12 @@ class RankOneChangesReader(MessageReader):
     """Reader of changes of an item table by some local steps on a loss over all items.
 
     The steps change every row, and a message's matrix of changes has a rank of nearly one. Only
-    each user's last message is read. Other readers read similar messages: ``ItemRowsReader`` if
-    some rows stay unchanged (as with a loss over sampled items), and ``NoisyRowsReader`` if noise
-    makes the rank higher. Cost: O(M F^2 + M log M) per user, for M items with F numbers each.
+    each user's last message is read.
     """
+
+    # Other readers read similar messages: ``ItemRowsReader`` if some rows stay unchanged (as with a
+    # loss over sampled items), and ``NoisyRowsReader`` if noise makes the rank higher. Cost: O(M
+    # F^2 + M log M) per user, for M items with F numbers each.
 
     reference = (
         "rank-one closed form of a squared error, derived in attacks/readers/small_readers.py"
@@ -362,11 +362,12 @@ class RankOneChangesReader(MessageReader):
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, by how each message changes item rows.
 
-        The rows of one message change nearly along one line. They are divided into two groups, by
-        the position on this line or by the numbers s of ``fit_rank_one``, whichever separates the
-        groups more clearly. The smaller group is assumed to be the items with which the user
-        interacted.
+        The rows of a message are divided into two groups. The smaller group is assumed to be the
+        items with which the user interacted.
         """
+        # The rows of one message change nearly along one line. The groups are separated by the
+        # position on this line or by the numbers s of ``fit_rank_one``, whichever separates them
+        # more clearly.
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         for sent in uploads.read_item_messages(view):
             assert sent.broadcast is not None

@@ -46,9 +46,9 @@ class Clients:
     ``interactions``: interactions of the devices' users, one row per device.
     ``features``: features of each device's user, shape (n, d1), from Table I of the FedRec paper.
     ``streams``: one random stream per device, new in every round.
-    ``linear_term_streams``: one random stream per device, equal in every round. From it the device
-        draws the coefficients of the linear term that is added to the loss (objective
-        perturbation). None means that ``streams`` are used.
+    ``linear_term_streams``: one random stream per device, equal in every round, for the
+        coefficients of the linear term that is added to the loss (objective perturbation). None to
+        use ``streams``.
     ``user_embeddings``: each device's own array "user.E" of the model, shape (n, d, d1), if it
         never leaves the device; None if the server broadcasts "user.E".
     """
@@ -110,11 +110,10 @@ class LocalSettings:
     ``learning_rate``: learning rate of the optimizer.
     ``optimizer``: "sgd" for plain gradient descent, or "adam".
     ``linear_term_scales``: scale of the Laplace distribution of a linear term's coefficients, by
-        component. The term is added to the loss (objective perturbation): each example has the term
-        divided by the number of examples.
+        component. The term is added to the loss (objective perturbation), divided equally among the
+        examples.
     ``epoch_noise``: noise on all entries after every epoch except the last, by component. Every
-        device adds this noise, even one without examples. The ``Protection`` adds the noise after
-        the last epoch, when it makes the upload.
+        device adds this noise, even one without examples.
     """
 
     epochs: int = 5
@@ -123,6 +122,7 @@ class LocalSettings:
     learning_rate: float = 0.001
     optimizer: Literal["sgd", "adam"] = "sgd"
     linear_term_scales: Mapping[str, float] = field(default_factory=dict)
+    # The ``Protection`` adds the noise after the last epoch, when it makes the upload.
     epoch_noise: Mapping[str, EpochNoise] = field(default_factory=dict)
 
 
@@ -130,9 +130,8 @@ class Learner(Protocol):
     """A model of named arrays (components), which devices train and the server averages.
 
     Learners are frozen dataclasses whose fields are settings from a paper. Components form groups,
-    because a protection may give each group its own epsilon. A component's name begins with the
-    name of its group, followed by a dot if the group has several components: "user.W1", "item" (one
-    row per item), "mlp1.weight".
+    because a protection may give each group its own epsilon. A component's name is the name of its
+    group, or begins with it and a dot: "user.W1", "item" (one row per item), "mlp1.weight".
     """
 
     @property
@@ -166,7 +165,7 @@ class Learner(Protocol):
 
         The result is for systems whose user vectors never leave the device. A device then uses its
         vector in place of the broadcast matrix "user.E" (E), and the number 1 in place of the
-        user's features x, so that the product E x is the vector.
+        user's features x. The product E x is then the vector.
         """
         ...
 
@@ -175,15 +174,16 @@ class Learner(Protocol):
     ) -> dict[str, Component]:
         """Trains the broadcast model on every device, and returns the trained models by array.
 
-        There is one component per named array of the model, for all devices. Components are stored
-        in full (``Dense``), except for the item table. Only the trained rows of the item table are
-        stored; the remaining rows are those of the broadcast table (``SparseRows``) or, if
-        ``local.epoch_noise`` has noise for the items, those of a noisy table (``OverlaidTables``).
-        A device's result depends only on its own row of ``clients`` and on the broadcast. A device
-        without interactions returns the broadcast model, with the noise between epochs if there is
-        any. If the device has its own "user.E" (``user_embeddings``), this array takes the place of
-        the broadcast one.
+        There is one component per named array of the model, for all devices. A device's result
+        depends only on its own row of ``clients`` and on the broadcast. A device without
+        interactions returns the broadcast model, with the noise between epochs if there is any. If
+        the device has its own "user.E" (``user_embeddings``), this array takes the place of the
+        broadcast one.
         """
+        # Components are stored in full (``Dense``), except for the item table. Only the trained
+        # rows of the item table are stored; the remaining rows are those of the broadcast table
+        # (``SparseRows``) or, if ``local.epoch_noise`` has noise for the items, those of a noisy
+        # table (``OverlaidTables``).
         ...
 
     def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
@@ -207,9 +207,9 @@ class RoundClaim:
     ``statement``: the claim in one or two sentences, in this project's words.
     ``positive_delta``: a delta above 0, at which the claim is compared with bounds in addition to
         delta 0; 0 if it is compared only at delta 0.
-    ``unstated_protection``: description of a part of the audited protection that the authors do not
-        state and this project chose, such as a distribution; "" if there is none. If not empty, no
-        bound refutes the claim.
+    ``unstated_protection``: description of a part of the audited protection that this project chose
+        because the authors do not state it; "" if there is none. If not empty, no bound refutes the
+        claim.
     """
 
     epsilon: float
@@ -222,12 +222,12 @@ class RoundClaim:
 class Protection(Protocol):
     """Privacy measures of a device, which change its data, its training or its upload.
 
-    ``noise_setting``: names of the fields that determine the amount of noise; None if there is no
-        noise.
-
     Protections are frozen dataclasses whose fields are settings from a paper. The default methods
     leave features, training and upload unchanged, return no randomizer, and return an infinite
     epsilon.
+
+    ``noise_setting``: names of the fields that determine the amount of noise; None if there is no
+        noise.
     """
 
     noise_setting: ClassVar[NoiseSetting | None] = None
@@ -238,9 +238,9 @@ class Protection(Protocol):
         """Values of system settings, by name, with which the protected model recommends well.
 
         They replace the values of the same settings in ``Learner.tuned_values``. By default there
-        are none. A protection that perturbs users' features sets ``private_user`` to false, because
-        a model whose user vectors stay on the device does not use features.
+        are none. If the protection perturbs users' features, ``private_user`` is false.
         """
+        # A model whose user vectors stay on the device does not use features.
         return {} if self.get_event_per_attribute() is None else {"private_user": False}
 
     def prepare_data(self, clients: Clients) -> Clients:
@@ -287,10 +287,10 @@ class Protection(Protocol):
         return None
 
     def get_upload_randomizer(self, sizes: Mapping[str, int]) -> Mechanism | None:
-        """Returns the randomizer of a whole upload, which accepts every possible upload as input;
-        None if the protection has no such randomizer.
+        """Returns the randomizer of a whole upload; None if the protection has no such randomizer.
 
-        ``sizes`` has the number of entries of an upload per group of arrays, such as "item".
+        The randomizer accepts every possible upload as input. ``sizes`` has the number of entries
+        of an upload per group of arrays, such as "item".
         """
         return None
 
@@ -302,10 +302,9 @@ class Protection(Protocol):
         return math.inf
 
     def get_row_change_probability(self, n_items: int) -> float:
-        """Returns the probability that the protection changes an item row that training left
-        unchanged.
+        """Returns the probability that the protection changes a row that training left unchanged.
 
-        ``n_items`` is the number of items in the catalogue.
+        The row is one of the item table. ``n_items`` is the number of items in the catalogue.
         """
         return 0.0
 

@@ -51,29 +51,30 @@ class ComposedSystem(System):
     ``protection``: clipping and noise of a device.
     ``route``: route by which an upload reaches the server: direct, through a shuffler, or by secure
         aggregation.
-    ``rounds``: rounds per training. At the default learning rate, the training converges in 12
-        rounds with the optimizer "adam", and in hundreds of rounds with "sgd".
+    ``rounds``: rounds per training.
     ``share``: share of users per round; 0 means 0.5 for up to 1,000 users, and 0.1 for more.
     ``epochs``: passes of a device over its examples per round.
     ``batch``: examples per step of a device.
-    ``negatives``: negatives drawn per interaction. The FedRec paper does not print this number;
-        other papers often use 4.
+    ``negatives``: negatives drawn per interaction.
     ``learning_rate``: learning rate of a device.
     ``optimizer``: optimizer of a device; "sgd" is plain gradient descent.
     ``best``: best (highest) rating of the scale, by which ratings are divided in the users'
         features; higher ratings count as this rating.
     ``private_user``: whether the user vector z_u is private: it stays on the device from round to
-        round, as in the papers of MF, NCF and LightGCN. The vector replaces E_U x_u, the product of
-        a broadcast matrix E_U and the user's features x_u, and no feature enters the model.
+        round, as in the papers of MF, NCF and LightGCN. No feature then enters the model.
     ``server``: aggregation of the uploads by the server: their "mean", as in federated averaging,
         their "sum", or a step by "adam" towards their mean (``FedAdam``).
     ``server_rate``: learning rate of the server, if ``server`` is "adam".
     ``place``: section or table of the paper that states this composition and its claim.
     ``basis``: whether the claim's epsilon is printed by the authors, or how it is derived.
-
-    The mean of the uploads changes rarely trained items little: if one device in a hundred trained
-    an item, the mean moves by a hundredth of that device's change.
     """
+
+    # At the default learning rate, the training converges in 12 rounds with the optimizer "adam",
+    # and in hundreds of rounds with "sgd". The FedRec paper does not print the number of negatives;
+    # other papers often use 4. A private user vector replaces E_U x_u, the product of a broadcast
+    # matrix E_U and the user's features x_u. The mean of the uploads changes rarely trained items
+    # little: if one device in a hundred trained an item, the mean moves by a hundredth of that
+    # device's change.
 
     learner: Annotated[Learner, "model that a device trains"] = GcnLearner()
     protection: Annotated[Protection, "clipping and noise of a device"] = Unprotected()
@@ -183,8 +184,8 @@ class ComposedSystem(System):
         """Returns the authors' claims, each with a scope in which an audit compares it with bounds.
 
         A scope states the protected data, the adversary and the period. A claim occurs once for its
-        own scope, which covers one round, and again for each wider scope to which a reader might
-        apply it.
+        own scope, which covers one round. It occurs again for each wider scope to which a reader
+        might apply it.
         """
         claims = []
         for promise in self.protection.make_claims(self.group_names):
@@ -266,8 +267,7 @@ class ComposedSystem(System):
         - All other data and views, such as the presence of a user: None.
 
         For a training, the randomizer is repeated in every round. If only a share of users takes
-        part in a round, the repetition is exact only at delta 0: a user may be drawn for all
-        rounds, but is often drawn for fewer.
+        part in a round, the repetition is exact only at delta 0.
         """
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
             return None
@@ -281,16 +281,17 @@ class ComposedSystem(System):
             randomizer = self.get_row_mechanism(population)
         if randomizer is None or scope.horizon is not Horizon.TRAINING:
             return randomizer
+        # A user may be drawn for all rounds, but is often drawn for fewer.
         return Repeated(randomizer, self.rounds)
 
     def get_row_mechanism(self, population: Population) -> Mechanism | None:
         """Returns the randomizer of one bit: whether the uploaded row of an item is changed.
 
-        A row is changed if it differs from the broadcast row. If the user has the item, its row is
-        always changed. If not, the row is changed if the item is drawn as a negative, or if the
-        protection changes the row. The neighbouring inputs are a user whose only item is this item,
-        and a user whose only item is another item. The result is None if noise covers all rows, or
-        if all other items are negatives.
+        A row is changed if it differs from the broadcast row. The neighbouring inputs are a user
+        whose only item is this item, and a user whose only item is another item. The row of the
+        user's item is always changed. Another row is changed if its item is drawn as a negative, or
+        if the protection changes it. The result is None if noise covers all rows, or if all other
+        items are negatives.
         """
         if any(self.protection.get_entry_randomizer(g) is not None for g in self.group_names):
             return None
@@ -304,9 +305,8 @@ class ComposedSystem(System):
         """Returns the accounting event of the data in ``scope``: of one entry or a whole upload.
 
         For a training, the event is composed once per round. Sampling of users does not amplify
-        privacy: a user may be drawn for every round, and the server knows the users of a round. The
-        result is ``NonPrivateDpEvent`` if uploads have no noise, or if the scope protects whether a
-        user takes part.
+        privacy. The result is ``NonPrivateDpEvent`` if uploads have no noise, or if the scope
+        protects whether a user takes part.
         """
         protection = self.protection
         whole = protection.get_event_per_attribute() if scope.unit is Unit.ATTRIBUTE else None
@@ -326,6 +326,8 @@ class ComposedSystem(System):
         one = _make_event(mechanism, spent, once=not training)
         if not entry and self.route.vantage.sees_all_of(scope.vantage):
             one = self.route.get_event(one, spent, self.count_senders(population.n_users))
+        # A user may be drawn for every round, and the server knows the users of a round, so that
+        # sampling does not amplify privacy.
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
     def _find_weakest(self) -> tuple[Mechanism | None, float]:
@@ -343,13 +345,13 @@ class ComposedSystem(System):
 def _make_event(mechanism: Mechanism, spent: float, once: bool) -> dp.DpEvent:
     """Returns the accounting event of a mechanism, simplified if this hardly raises epsilon.
 
+    The simplified event has only the epsilon at delta 0 (``PureDpEvent``).
+
     ``mechanism``: the randomizer.
     ``spent``: the mechanism's epsilon at delta 0.
     ``once``: whether the mechanism is applied only once.
-
-    The simplified event has only the epsilon at delta 0 (``PureDpEvent``). It is used if a delta
-    above 0 would hardly lower epsilon.
     """
+    # The simplified event is used if a delta above 0 would hardly lower epsilon.
     # One Laplace noise has epsilon eps + 2 ln(1 - delta) at delta. If each of 1,000 or more entries
     # has an epsilon of at least 1, no delta lowers their sum by more than two thirds, because the
     # mean privacy loss of an entry is eps - 1 + e^-eps. Exact accounting of up to 10^7 noises would

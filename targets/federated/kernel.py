@@ -1,12 +1,12 @@
 """Local training of devices one after another, compiled by numba, with each device's data in cache.
 
 Every minibatch ends with one step of gradient descent or of Adam on all parameters of the device,
-including item rows. As in torch's dense Adam, a row keeps moving after the minibatch that contains
-it. The moments start at zero in every round, because a device keeps nothing between rounds. Within
-a round they persist from epoch to epoch, even if noise is added between two epochs.
-
-A device's result is equal to the last bit in any batch of devices and with any number of threads.
+including item rows. Adam's moments start at zero in every round and persist from epoch to epoch. A
+device's result is equal to the last bit in any batch of devices and with any number of threads.
 """
+
+# As in torch's dense Adam, a row keeps moving after the minibatch that contains it. A device keeps
+# nothing between rounds. Moments persist even if noise is added between two epochs.
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class DeviceBlock(NamedTuple):
     ``first_row_indices``: index of each device's first row in ``DeviceTables.item_rows``, shape
         (m,).
     ``row_counts``: number of each device's rows, one per example, shape (m,).
-    ``visit_order``: index of the example that the i-th device of the block visits at each step of
-        an epoch, as ``visit_order[epoch, i]``, shape (epochs, m, largest row count).
+    ``visit_order``: index of the example that the i-th device of the block visits, as
+        ``visit_order[epoch, i, step]``, shape (epochs, m, largest row count).
     """
 
     devices: Int64Array
@@ -65,11 +65,11 @@ class DeviceBlock(NamedTuple):
 
 
 class DeviceTables(NamedTuple):
-    """Data and parameters of all n devices; training changes ``dense_params`` and ``item_rows`` in
-    place.
+    """Data and parameters of all n devices, of which training changes some in place.
 
-    An example is an item with its label; nnz is the number of examples of all devices. A user has
-    d1 features, and an embedding has d entries.
+    Training changes ``dense_params`` and ``item_rows``. An example is an item with its label; nnz
+    is the number of examples of all devices. A user has d1 features, and an embedding has d
+    entries.
 
     ``is_positive``: whether an example is one of the device's own items, shape (nnz,).
     ``features``: features of each device's user, shape (n, d1).
@@ -77,10 +77,10 @@ class DeviceTables(NamedTuple):
         E, W1, W2, b of the user's embedding (``minibatch.Layers``), then the MLP's weights and
         biases; parameters that the model does not have are left out.
     ``item_rows``: item embeddings of the examples, shape (nnz, d).
-    ``dense_linear_coefs``: random linear term that is added to the loss to protect privacy
-        (``LocalSettings.linear_term_scales``): its coefficient for each entry of ``dense_params``,
-        shape (n, P); empty without such a term.
-    ``row_linear_coefs``: coefficient of the same linear term for each entry of ``item_rows``, shape
+    ``dense_linear_coefs``: coefficient, for each entry of ``dense_params``, of the random linear
+        term in the loss (``LocalSettings.linear_term_scales``), shape (n, P); empty without such a
+        term.
+    ``row_linear_coefs``: coefficient of the linear term for each entry of ``item_rows``, shape
         (nnz, d); empty without such a term.
     """
 
@@ -224,7 +224,7 @@ def _train(
     ``s``: temporary arrays.
     ``p``, ``g``: the parameters, and the arrays that receive their gradients.
     ``moments``: Adam's moments of the parameters ``p``, shape (2, P).
-    ``row_state``: gradients of the item rows and their two moments, shape (3, size * d).
+    ``row_state``: gradients of the k item rows of d entries, and their two moments, shape (3, k d).
     ``done``: number of epochs before this call.
     """
     own, positive, features, drawn, order = device

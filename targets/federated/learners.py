@@ -1,9 +1,9 @@
 """Learners: models of user and item embeddings that devices train, scored by MLP or dot product.
 
 A device has a user vector z_u = E_U x_u, made from the user's features x_u, and the item table,
-whose rows are z_v. To z_u the device may add the mean row of its own items (``NeighbourUse``). It
-scores an item by a two-layer MLP on both embeddings or by their dot product. It minimises the
-summed binary cross-entropy (or squared error) by minibatch SGD or Adam.
+whose rows are z_v. To z_u the device may add the mean row of its own items (``NeighbourUse``). An
+item's score is a two-layer MLP of both embeddings or their dot product. Training is minibatch SGD
+or Adam on the summed binary cross-entropy (or squared error).
 """
 
 from __future__ import annotations
@@ -56,18 +56,19 @@ class _EmbeddingLearner(Checked):
     ``dimension``: length d of an embedding.
     ``init_scale``: standard deviation of the initial parameters.
 
-    The FedRec paper (Zhang, Yuan and Yin) has ``init_scale`` 1 (section 5.4). With this value and
-    the paper's learning rate of 0.001, the logits of the GCN are about 3,000 on MovieLens 100K, and
-    its parameters are not finite after one round. At the learning rate 0.001 / 32, which
-    corresponds to the mean loss of a minibatch instead of the sum, the GCN learns nothing. With the
-    default ``init_scale`` of 0.1 the GCN learns.
-
     The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)), where (+)
     concatenates the embeddings u of the user and z_v of the item. The loss of a minibatch is the
-    sum over its examples (equation 8 of the FedRec paper is a sum), and the last batch of an epoch
-    has the remaining examples. The linear term of ``LocalSettings.linear_term_scales`` is divided
-    equally among all examples, so that an epoch adds it once.
+    sum over its examples (equation 8 of the FedRec paper). The FedRec paper (Zhang, Yuan and Yin,
+    section 5.4) has ``init_scale`` 1, with which the GCN does not learn.
     """
+
+    # With ``init_scale`` 1 and the paper's learning rate of 0.001, the logits of the GCN are about
+    # 3,000 on MovieLens 100K, and its parameters are not finite after one round. At the learning
+    # rate 0.001 / 32, which corresponds to the mean loss of a minibatch instead of the sum, the GCN
+    # learns nothing. With the default ``init_scale`` of 0.1 the GCN learns.
+    # The last batch of an epoch has the remaining examples. The linear term of
+    # ``LocalSettings.linear_term_scales`` is divided equally among all examples, so that an epoch
+    # adds it once.
 
     dimension: Count = 64
     init_scale: Positive = 0.1
@@ -119,10 +120,9 @@ class _EmbeddingLearner(Checked):
     ) -> dict[str, Component]:
         """Trains the broadcast model on every device, and returns the trained models by array.
 
-        There is one component per named array of the model, for all devices. The training runs in
-        float32 in compiled code. The result of a device is equal to the last bit in any batch of
-        devices. Raises InputError if the shapes of the broadcast do not fit, or if
-        ``local.linear_term_scales`` names an unknown component.
+        There is one component per named array of the model, for all devices. The result of a device
+        is equal to the last bit in any batch of devices. Raises InputError if the shapes of the
+        broadcast do not fit, or if ``local.linear_term_scales`` names an unknown component.
         """
         model = self._read_model(broadcast, clients)
         unknown = sorted(set(local.linear_term_scales) - set(model))
@@ -142,11 +142,9 @@ class _EmbeddingLearner(Checked):
         )
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        """Computes the logits of all items on each of n devices, shape (n, n_items), float32.
-
-        Logits rank the items as the sigmoids would, but large sigmoids round to 1 and would tie.
-        Memory: with an MLP, 64 MiB in addition to the result.
-        """
+        """Computes the logits of all items on each of n devices, shape (n, n_items), float32."""
+        # Logits rank the items as the sigmoids would, but large sigmoids round to 1 and would tie.
+        # Memory: with an MLP, 64 MiB in addition to the result.
         user = self.compute_user_vectors(model, clients)
         model = self._read_model(model, clients)
         items = model["item"]
@@ -215,12 +213,14 @@ class GcnLearner(_EmbeddingLearner):
 
     The user's embedding is u = ReLU(W2 (E_U x_u + W1 mean z_v) + b), with the user's features x_u
     and the item rows z_v. A two-layer MLP scores the concatenation u (+) z_v (equations 4 to 7 of
-    the FedRec paper: Zhang, Yuan and Yin, section 3.1).
+    the FedRec paper: Zhang, Yuan and Yin, section 3.1). The mean is over all of the user's items
+    (equation 5), including the scored item.
 
-    The mean is over all of the user's items (equation 5), including the scored item, and the
-    gradient flows through the mean into their rows. z_v is a row of the item table, not E_V x_v as
-    in the paper: the item features x_v are random there, so E_V x_v is a free vector.
+    In the paper, z_v is E_V x_v. Here z_v is a row of the item table.
     """
+
+    # The gradient flows through the mean into the rows of the user's items. The item features x_v
+    # are random in the paper, so that E_V x_v is a free vector.
 
     neighbours = NeighbourUse.CONVOLVED
     has_mlp = True
@@ -237,11 +237,12 @@ class LightGcnLearner(_EmbeddingLearner):
     the item rows z_v. The logit of an item is u . z_v (section 5.10 of the FedRec paper).
 
     LightGCN (He et al., SIGIR 2020) divides each row by the square roots of the degrees of user and
-    item in their graph. A device does not know the degree of an item, so that this class divides
-    the sum of rows by the user's degree alone. LightGCN also takes the mean of the user's vector
-    and all layers. This class adds its only layer to the user's vector: the sum differs from their
-    mean only by a constant factor.
+    item in their graph. This class divides the sum of rows by the user's degree alone.
     """
+
+    # A device does not know the degree of an item. LightGCN also takes the mean of the user's
+    # vector and all layers. This class adds its only layer to the user's vector: the sum differs
+    # from their mean only by a constant factor.
 
     neighbours = NeighbourUse.ADDED
     has_mlp = False
@@ -257,10 +258,10 @@ class MfLearner(_EmbeddingLearner):
     ``loss``: "logistic" for the loss of equation 8, or "squared" for sum (r - z_u . z_v)^2 with r =
         1 for the user's items and r = 0 for negatives. F-DPMF has the squared loss, because DPMF
         (Hua et al. 2015) perturbs a squared error.
-
-    As in FedRec (Figure 2 of the FedRec paper), the client shares E_U and the item table, so that
-    averaging models is meaningful for the user's part as well.
     """
+
+    # As in FedRec (Figure 2 of the FedRec paper), the client shares E_U and the item table, so that
+    # averaging models is meaningful for the user's part as well.
 
     loss: Literal["logistic", "squared"] = "logistic"
 
@@ -278,11 +279,12 @@ class NcfLearner(_EmbeddingLearner):
     """Client model of FedNCF: user and item embeddings, scored by an MLP.
 
     The user vector is z_u = E_U x_u, with the user's features x_u. A two-layer MLP scores the
-    concatenation z_u (+) z_v with the item's row z_v (section 5.10 of the FedRec paper).
-
-    The FedRec paper names only NCF (He et al., WWW 2017). This class implements NCF's MLP branch,
-    because the FedRec protocol has a user component, an item component and an MLP.
+    concatenation z_u (+) z_v with the item's row z_v (section 5.10 of the FedRec paper). This is
+    the MLP branch of NCF (He et al., WWW 2017).
     """
+
+    # The FedRec paper names only NCF. The MLP branch is used because the FedRec protocol has a user
+    # component, an item component and an MLP.
 
     neighbours = NeighbourUse.IGNORED
     has_mlp = True

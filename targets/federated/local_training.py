@@ -58,12 +58,12 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     item.
 
     An own item is an item that the device's user interacted with. Negatives are drawn from all
-    other items, without replacement; each device draws from its own stream in ``streams``. If there
-    are too few other items, all of them are negatives.
-
-    Time is proportional to devices times items. Memory is the result and ``_BLOCK`` numbers of 8
-    bytes. Source: section 2 of the FedRec paper, which downsamples the negatives.
+    other items, without replacement, from the device's stream in ``streams``. If there are too few
+    other items, all of them are negatives. Source: section 2 of the FedRec paper, which downsamples
+    the negatives.
     """
+    # Time is proportional to devices times items. Memory is the result and ``_BLOCK`` numbers of 8
+    # bytes.
     table, n_items = interactions.ratings, interactions.n_items
     streams = streams.derive(_NEGATIVES)
     sizes, ids, positive = [np.zeros(1, dtype=np.int64)], [], []
@@ -97,8 +97,8 @@ def draw_visit_orders(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.i
     ``sizes``: number of examples of each device, shape (n,).
     ``epoch``: index of the epoch.
 
-    The result has the shape (n, max(sizes)). Row i is a uniform permutation of 0 to sizes[i] - 1,
-    followed by the remaining positions from sizes[i] on, which are not used, in ascending order.
+    The result has the shape (n, max(sizes)). Row i begins with a uniform permutation of 0 to
+    sizes[i] - 1. The remaining positions are not used.
     """
     width = int(sizes.max(initial=0))
     keys = _draw_keys(streams.derive(2 * epoch + 1), width)
@@ -139,9 +139,8 @@ def draw_row_linear_term(
     ``shapes``: shape of each array of the model, by name; "item" has rows of d entries.
     ``examples``: the nnz examples of all devices, each with its item.
 
-    There is one row of coefficients per example. The coefficient of entry k of an item's row is the
-    draw with index item * d + k of the device's stream. The result is empty, shape (0, d), if the
-    loss has no linear term in item rows.
+    There is one row of coefficients per example. The result is empty, shape (0, d), if the loss has
+    no linear term in item rows.
     """
     if (scale := local.linear_term_scales.get("item")) is None:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)
@@ -151,6 +150,8 @@ def draw_row_linear_term(
     zeros = np.zeros((len(examples.item_ids), shapes["item"][1]), dtype=np.float32)
     drawn = np.empty_like(zeros)
     ids = examples.item_ids.astype(np.int64)
+    # The coefficient of entry k of an item's row is the draw with index item * d + k of the
+    # device's stream.
     add_laplace_rows(zeros, examples.indptr, ids, seeds, 1.0, scale, drawn)
     return drawn
 
@@ -187,11 +188,11 @@ class TrainingJob:
     """Data, parameters and random streams of the devices that are trained in one call.
 
     ``param_shapes``: shape of each component (named array) of the model.
-    ``training``: settings of the local training.
+    ``local``: settings of the local training.
     ``streams``: one random stream per device.
     ``examples``: training examples of the devices.
     ``tables``: data of the devices, and their parameters, which are trained in place.
-    ``settings``: settings of the compiled code.
+    ``kernel_settings``: settings of the compiled code.
     ``moments``: moments of Adam, kept between calls of the compiled code; arrays of length 0 if one
         call runs all epochs.
     """
@@ -207,8 +208,8 @@ class TrainingJob:
     def iter_device_blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
         """Yields blocks of devices (row indices) with similar numbers of examples.
 
-        In a block, the number of devices times the largest number of examples is at most ``bound``,
-        unless the block has only one device. Devices without examples are left out.
+        ``bound`` limits the number of devices times the largest number of examples in a block of
+        several devices. Devices without examples are left out.
         """
         sizes = self.examples.n_examples
         order = np.argsort(sizes, kind="stable")[::-1]
@@ -257,6 +258,9 @@ def train_devices(
 ) -> dict[str, Component]:
     """Trains the models of all devices, and returns the trained models by array.
 
+    A device trains the item rows of its examples, and all other arrays of the model. Between
+    epochs, ``local.epoch_noise`` is applied to these arrays and rows.
+
     model: the broadcast model
     clients: the devices
     local: settings of the local training
@@ -264,14 +268,11 @@ def train_devices(
     neighbours: use of the rows of the user's items in the computation of the user's embedding
     has_mlp: whether an MLP scores items, instead of a dot product
     has_squared_loss: whether the loss is the squared error, instead of the cross-entropy
-
-    A device trains the item rows of its examples, and all other arrays of the model. Between
-    epochs, ``local.epoch_noise`` is applied to these arrays and rows. The noise of untrained item
-    rows is not stored: reading a component of the result draws it, with the same values each time.
-
-    Memory: the result, and the arrays of one block of devices. A random linear term in the loss
-    adds up to the size of the result, and noise between epochs adds twice this size.
     """
+    # The noise of untrained item rows is not stored: reading a component of the result draws it,
+    # with the same values each time. Memory: the result, and the arrays of one block of devices. A
+    # random linear term in the loss adds up to the size of the result, and noise between epochs
+    # adds twice this size.
     work = _make_job(model, clients, local, int(neighbours), has_mlp, has_squared_loss)
     if local.epoch_noise:
         for epoch in range(local.epochs):
@@ -402,6 +403,7 @@ def _run_epochs(work: TrainingJob, epochs: range, compute: Machine) -> None:
 
     examples, moments = work.examples, work.moments._replace(epochs_done=epochs.start)
 
+    # Trains a block of devices for all ``epochs``.
     def run(devices: NDArray[np.int64]) -> None:
         sizes, streams = examples.n_examples[devices], work.streams.take(devices)
         order = np.empty((len(epochs), len(devices), int(sizes.max())), dtype=np.int32)

@@ -1,12 +1,13 @@
 """Forward and backward pass of one device's minibatch, compiled by numba, for the module
 ``kernel``.
 
-BLAS computes the matrix products with item rows in the MLP's first layer (in one thread, see
-``local_training``). The layers of a device are views of one vector. In this vector, the MLP's first
-weights are two separate halves: one for the user's embedding and, transposed, one for the item's
-embedding. This layout avoids products A B^T, which sum along the rows of both factors, and for
-which BLAS has only 0.6 times the speed.
+The layers of a device are views of one vector. In this vector, the MLP's first weights are two
+separate halves: one for the user's embedding and, transposed, one for the item's embedding.
 """
+
+# BLAS computes the matrix products with item rows in the MLP's first layer (in one thread, see
+# ``local_training``). The layout avoids products A B^T, which sum along the rows of both factors,
+# and for which BLAS has only 0.6 times the speed.
 
 from __future__ import annotations
 
@@ -158,8 +159,8 @@ def load_params(layers: Layers, theta: F32, has_mlp: bool) -> None:
 
     ``layers``: the layers, which are overwritten.
     ``theta``: a row of ``kernel.DeviceTables.dense_params``.
-    ``has_mlp``: whether the model has an MLP. Its first weight matrix in ``theta`` is then split
-        into a half for the user and a half for the item.
+    ``has_mlp``: whether the model has an MLP; its first weight matrix is then split into a half for
+        the user and a half for the item.
     """
     copy_into(layers.all_params, theta)
     if has_mlp:
@@ -177,8 +178,8 @@ def store_params(theta: F32, layers: Layers, has_mlp: bool) -> None:
 
     ``theta``: a row of ``kernel.DeviceTables.dense_params``, which is overwritten.
     ``layers``: the layers.
-    ``has_mlp``: whether the model has an MLP. The user's and the item's half of its first weight
-        matrix are then joined to one matrix in ``theta``.
+    ``has_mlp``: whether the model has an MLP; the two halves of its first weight matrix are then
+        joined.
     """
     copy_into(theta, layers.all_params)
     if has_mlp:
@@ -262,10 +263,9 @@ def score_items(
     ``hidden``: receives the hidden layer of the MLP, shape (d, b).
     ``z``: item rows, shape (b, d).
     ``user``: the user's embedding, shape (d,).
-    ``from_user``, ``from_item``: the halves of the MLP's first weights that apply to the user's
-        embedding and to the items; the second half is transposed.
-    ``tail``: the bias of the first layer, and the weight and the bias of the last layer, in one
-        vector.
+    ``from_user``, ``from_item``: the halves of the MLP's first weights, applied to the user's
+        embedding and (transposed) to the items.
+    ``tail``: the first layer's bias, and the last layer's weight and bias, in one vector.
     ``scratch``: temporary vector, shape (d,).
     """
     d, b = hidden.shape

@@ -34,9 +34,11 @@ class ClippedNoise:
     ``stream_offset``: position in the clients' random streams at which their noise begins; one
         number, or one per client.
 
-    The noise of an entry is the draw at its position in its client's stream, so that an array has
-    equal noise whether it is processed whole or in blocks. Memory is the result and a few blocks.
+    The noise of an entry is the draw at its position in its client's stream.
     """
+
+    # An array therefore has equal noise whether it is processed whole or in blocks. Memory is the
+    # result and a few blocks.
 
     clip: float
     scale: float
@@ -63,9 +65,10 @@ class ClippedNoise:
     def bound_output(self, largest: float) -> float:
         """Returns an upper bound on the absolute value of every noisy entry.
 
-        ``largest``, a bound on the entries before clipping, is not used. The noise is bounded
-        because the uniform numbers from which it is computed are at least 2^-53 away from 0 and 1.
+        ``largest``, a bound on the entries before clipping, is not used.
         """
+        # The noise is bounded because the uniform numbers from which it is computed are at least
+        # 2^-53 away from 0 and 1.
         return self.clip + self.scale * (_TAIL_NORMAL if self.is_normal else MAX_DRAW)
 
     def skip_entries(self, count: int | Ints) -> ClippedNoise:

@@ -35,8 +35,8 @@ class Unprotected(Protection):
     """No protection: the device sends its trained model, neither clipped nor noisy.
 
     Without a protection, the FedRec paper (Zhang, Yuan and Yin) promises only that data stay on the
-    device. A row of the item table on which the device did not train is sent as it was broadcast,
-    to the last bit. Unchanged rows therefore reveal items that the user does not have.
+    device. A row of the item table on which the device did not train is sent unchanged, to the last
+    bit. Unchanged rows therefore reveal items that the user does not have.
     """
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
@@ -61,16 +61,15 @@ class _LaplaceNoise(NoiseProtection):
         the upload. The next epoch then starts from the noisy entries, as in Algorithm 2 of the
         FedRec paper (Zhang, Yuan and Yin).
 
-    Each group of arrays (``Learner.group_names``) has its own epsilon.
-
-    ``every_epoch`` does not change the epsilon of the upload. The noise of the last epoch alone
-    gives this epsilon, whatever the data and the earlier noise are. Against the worst pair of
-    models, the earlier noise does not lower it. The states between epochs do not leave the device;
-    if they were all sent, each epoch would cost one epsilon.
-
-    With ``every_epoch``, an entry that training does not change is sent with the noise of all
-    epochs, whose standard deviation is sqrt(epochs) times that of one epoch.
+    Each group of arrays (``Learner.group_names``) has its own epsilon. ``every_epoch`` does not
+    change the epsilon of the upload.
     """
+
+    # The noise of the last epoch alone gives the epsilon of the upload, whatever the data and the
+    # earlier noise are. Against the worst pair of models, the earlier noise does not lower it. The
+    # states between epochs do not leave the device; if they were all sent, each epoch would cost
+    # one epsilon. With ``every_epoch``, an entry that training does not change is sent with the
+    # noise of all epochs, whose standard deviation is sqrt(epochs) times that of one epoch.
 
     clip: float
     every_epoch: bool
@@ -125,17 +124,17 @@ class LaplaceProtection(_LaplaceNoise):
     ``every_epoch``: whether noise is added after each local epoch, not only to the upload.
 
     The noise has the scale 2 clip / epsilon. The epsilon of an upload is ``epsilon`` times its
-    number of entries.
-
-    The FedRec paper (Zhang, Yuan and Yin) has this noise in three kinds of systems: FedNews, FixRec
-    (FedRec with this noise), and systems with the suffix "+LDP". FixRec adds noise after each epoch
-    (Algorithm 2). For the other systems the paper does not state when noise is added, and prints
-    neither clipping bound nor epsilon. By default noise is added once per upload. The default
-    ``clip`` is that of section 5.4. The default ``epsilon`` is the lower end of section 5.7's
-    interval [40, 60], with a noise scale of 0.025, the paper's noise factor.
+    number of entries. The defaults are from the FedRec paper (Zhang, Yuan and Yin): ``clip`` from
+    section 5.4, and ``epsilon`` the lower end of section 5.7's interval [40, 60].
 
     Source: equation 12 and section 5.3 of the FedRec paper; FedNews is after Qi et al. 2020.
     """
+
+    # The FedRec paper has this noise in three kinds of systems: FedNews, FixRec (FedRec with this
+    # noise), and systems with the suffix "+LDP". FixRec adds noise after each epoch (Algorithm 2).
+    # For the other systems the paper does not state when noise is added, and prints neither
+    # clipping bound nor epsilon. By default noise is added once per upload. The default epsilon
+    # gives a noise scale of 0.025, the paper's noise factor.
 
     epsilon: Epsilon = 40.0
     clip: Positive = 0.5
@@ -175,14 +174,15 @@ class AdaptiveLaplace(_LaplaceNoise):
     ``clip``: clipping bound; entries are clipped to [-clip, clip].
     ``every_epoch``: whether noise is added after each local epoch, not only to the upload.
 
-    The noise has the scale 2 clip / epsilon, with the epsilon of the entry's group. Clipped entries
-    differ by at most 2 clip, so that these epsilons are exact. The epsilon of an upload is the sum
-    over all its entries. The epsilon of a group that the model does not have is not used. The
-    default epsilons are those of section 5.7, which differ from those of equation 11
-    (``from_epsilon_range``).
+    The noise has the scale 2 clip / epsilon, with the epsilon of the entry's group. The epsilon of
+    an upload is the sum over all its entries. The default epsilons are those of section 5.7, which
+    differ from those of equation 11 (``from_epsilon_range``).
 
     Source: the FedRec paper (Zhang, Yuan and Yin), Algorithm 2, equations 11 and 12, section 5.7.
     """
+
+    # Clipped entries differ by at most 2 clip, so that these epsilons are exact. The epsilon of a
+    # group that the model does not have is not used.
 
     user: Positive = 30.0
     item: Positive = 60.0
@@ -197,12 +197,12 @@ class AdaptiveLaplace(_LaplaceNoise):
     def from_epsilon_range(cls, *, lowest: float, highest: float, clip: float = 0.5) -> Self:
         """Creates the protection with epsilons that rise in equal steps from group to group.
 
-        lowest: smallest epsilon, that of the group "user".
-        highest: largest epsilon, that of the group "mlp2".
+        lowest: smallest epsilon, of the group "user".
+        highest: largest epsilon, of the group "mlp2".
         clip: clipping bound.
 
-        The order of the groups is user, item, mlp1 (first layer of the MLP), mlp2 (last layer).
-        Source: equation 11 of the FedRec paper (Zhang, Yuan and Yin).
+        The order of the groups is user, item, mlp1, mlp2. Source: equation 11 of the FedRec paper
+        (Zhang, Yuan and Yin).
         """
         step = (highest - lowest) / 3.0
         return cls(user=lowest, item=lowest + step, mlp1=lowest + 2 * step, mlp2=highest, clip=clip)
@@ -250,15 +250,17 @@ class GaussianProtection(NoiseProtection):
     ``sigma``: standard deviation of the noise N(0, sigma^2).
     ``clip``: clipping bound; entries are clipped to [-clip, clip].
 
-    No epsilon holds at delta 0. At delta > 0, the privacy curve of one entry is that of the
-    Gaussian mechanism with the sensitivity mu = 2 clip / sigma in standard deviations. The curve of
-    an upload of n entries is that of sqrt(n) times this mu.
+    No epsilon holds at delta 0. At delta > 0, the privacy curve is that of the Gaussian mechanism
+    with the sensitivity mu, in standard deviations. For one entry, mu = 2 clip / sigma. For an
+    upload of n entries, mu is sqrt(n) times as large.
 
-    The FedRec paper (Zhang, Yuan and Yin, section 5.3) states that FedRec-GN adds Gaussian noise to
-    the uploaded parameters, and prints no sigma, no clipping and no delta. The default ``clip`` is
-    that of section 5.4. The default ``sigma`` is the standard deviation of Laplace noise of scale
-    0.025 (the paper's noise factor). Claims are compared with bounds at delta 1e-5.
+    The FedRec paper (Zhang, Yuan and Yin, section 5.3) prints no sigma, no clipping and no delta.
+    The default ``clip`` is that of its section 5.4. Claims are compared with bounds at delta 1e-5.
     """
+
+    # The paper states that FedRec-GN adds Gaussian noise to the uploaded parameters. The default
+    # ``sigma`` is the standard deviation of Laplace noise of scale 0.025 (the paper's noise
+    # factor).
 
     sigma: Positive = 0.035
     clip: Positive = 0.5
@@ -297,9 +299,10 @@ class GaussianProtection(NoiseProtection):
     def get_upload_randomizer(self, sizes: Mapping[str, int]) -> Clipped:
         """Returns the randomizer of a whole upload: clipping, then normal noise on all entries.
 
-        Its sensitivity is that of two uploads whose entries are all at opposite ends of the
-        clipping range [-clip, clip]. ``sizes`` has the number of entries per group of arrays.
+        ``sizes`` has the number of entries per group of arrays.
         """
+        # Its sensitivity is that of two uploads whose entries are all at opposite ends of the
+        # clipping range [-clip, clip].
         inner = Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip)
         return Clipped(Product(inner, sum(sizes.values())))
 
@@ -333,24 +336,26 @@ class ObjectiveProtection(Checked, Protection):
 
     The coefficients have the scale 2 |a| d / epsilon. |a| is the linear coefficient of the loss of
     one example at 0: 1/2 for the logistic loss, 2 for the squared loss. d is the dimension of
-    embeddings, whose entries are assumed to be in [-1, 1]. The linear coefficients of two examples
-    then differ by at most 2 |a| d in the L1 norm.
+    embeddings, whose entries are assumed to be in [-1, 1].
 
-    The noise does not protect the upload. The functional mechanism (Zhang, Zhang, Xiao, Yang and
-    Winslett 2012) publishes the minimiser of an objective whose coefficients are all noisy,
-    including the quadratic ones. The client instead follows gradients of its data. Item rows on
-    which the client did not train are sent as they were broadcast. The row of an item with which
-    the user interacted always differs from the broadcast.
+    The noise does not protect the upload: the row of an item with which the user interacted always
+    differs from the broadcast, and untrained rows do not.
 
-    If ``features`` is true, each entry of the user's features passes through the piecewise
-    mechanism, and is clipped to its range. The range is [0, 1], or [0, log(1 + items)] for
-    logarithms of counts. An attribute is one-hot, so that two categories differ in two entries. The
-    epsilon of an attribute in the whole training is therefore twice ``feature_epsilon``. The paper
-    does not state how the budget is divided among features.
+    Perturbed features pass through the piecewise mechanism, and are clipped to their range. The
+    epsilon of an attribute in the whole training is twice ``feature_epsilon``.
 
     Source: section 5.3 of the FedRec paper, after GERAI (Zhang et al. 2021) and DPMF (Hua et al.
     2015).
     """
+
+    # The linear coefficients of two examples differ by at most 2 |a| d in the L1 norm.
+    # The functional mechanism (Zhang, Zhang, Xiao, Yang and Winslett 2012) publishes the minimiser
+    # of an objective whose coefficients are all noisy, including the quadratic ones. The client
+    # instead follows gradients of its data. Item rows on which the client did not train are sent as
+    # they were broadcast.
+    # The range of a feature is [0, 1], or [0, log(1 + items)] for logarithms of counts. An
+    # attribute is one-hot, so that two categories differ in two entries. The paper does not state
+    # how the budget is divided among features.
 
     epsilon: Positive = 10.0
     loss: Literal["logistic", "squared"] = "logistic"
@@ -362,12 +367,10 @@ class ObjectiveProtection(Checked, Protection):
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:
-        """Values of system settings that replace those of ``Learner.tuned_values``, by name.
-
-        Perturbed features and the logistic loss need a smaller learning rate. Perturbed features
-        have large norms, which make gradients large. The logistic loss grows only linearly, so that
-        its sum with a random linear term of larger slope has no minimum.
-        """
+        """Values of system settings that replace those of ``Learner.tuned_values``, by name."""
+        # Perturbed features and the logistic loss need a smaller learning rate. Perturbed features
+        # have large norms, which make gradients large. The logistic loss grows only linearly, so
+        # that its sum with a random linear term of larger slope has no minimum.
         if self.features:
             return {**super().tuned_values, "learning_rate": 0.001}
         return {"learning_rate": 0.005} if self.loss == "logistic" else {}
@@ -375,9 +378,8 @@ class ObjectiveProtection(Checked, Protection):
     def prepare_data(self, clients: Clients) -> Clients:
         """Returns the data with perturbed features, and with streams for the loss's linear term.
 
-        Features are perturbed if ``features`` is true. Unless ``every_round`` is true, the result
-        has ``linear_term_streams``, from which a device draws the same coefficients of the linear
-        term in every round.
+        Features are perturbed if ``features`` is true. Unless ``every_round`` is true, a device
+        draws the same coefficients of the linear term in every round (``linear_term_streams``).
         """
         if not self.every_round:
             clients = replace(clients, linear_term_streams=clients.streams.derive(_OBJECTIVE))
@@ -426,14 +428,14 @@ class ObjectiveProtection(Checked, Protection):
         return objective, attribute
 
     def get_event_per_attribute(self) -> dp.DpEvent | None:
-        """Returns the accounting event of one attribute in a whole training.
+        """Returns the accounting event of one attribute in a whole training, or None.
 
-        None if features are not perturbed. Two categories of an attribute differ in two entries of
-        the features, each randomized once per training. All uploads are computed from the perturbed
-        features.
+        The result is None if features are not perturbed.
         """
         if not self.features:
             return None
+        # Two categories of an attribute differ in two entries of the features, each randomized once
+        # per training. All uploads are computed from the perturbed features.
         return dp.SelfComposedDpEvent(Piecewise(self.feature_epsilon).event(), 2)
 
 
@@ -445,10 +447,10 @@ def perturb_features(scaled: NDArray[Any], epsilon: float, streams: Streams) -> 
     ``streams``: n random streams, one per row.
 
     The result has the shape (n, d). The mechanism acts on x = 2 scaled - 1, as ``Piecewise`` does.
-    With C = (e^(eps/2) + 1) / (e^(eps/2) - 1), its output y is uniform on [-C, C] with probability
-    e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1) x/2 - (C - 1)/2. The result is (y +
-    1) / 2, clipped.
     """
+    # With C = (e^(eps/2) + 1) / (e^(eps/2) - 1), the mechanism's output y is uniform on [-C, C]
+    # with probability e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1) x/2 - (C - 1)/2.
+    # The result is (y + 1) / 2, clipped.
     n, d = scaled.shape
     x = 2.0 * np.clip(scaled, 0.0, 1.0) - 1.0
     chosen, place = streams.draw_uniform(2 * d).reshape(n, 2, d).transpose(1, 0, 2)

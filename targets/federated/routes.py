@@ -24,11 +24,13 @@ class DirectRoute(Route):
 class SecureAggregation(Route):
     """Route by secure aggregation: the server sees only the sum of a round's uploads.
 
-    Devices mask their uploads, and the masks cancel in the sum. The masks are assumed to be ideal:
-    the participants are known, and nobody drops out. The sum is a function of the uploads, so that
-    its accounting event is that of one sender's upload. The noise of other senders in the sum is
+    The masks of uploads are assumed to be ideal: the participants are known, and nobody drops out.
+    The accounting event of the sum is that of one sender's upload. The noise of other senders is
     not counted.
     """
+
+    # Devices mask their uploads, and the masks cancel in the sum. The masks are assumed to be
+    # ideal. The sum is a function of the uploads.
 
     vantage = Vantage.AGGREGATE
 
@@ -37,15 +39,16 @@ class SecureAggregation(Route):
 class Shuffler:
     """Route through a proxy that permutes whole uploads and hides which client sent each of them.
 
-    The server cannot link the uploads of a round to senders. An upload is hidden among its clones,
-    the uploads of other users that have the same distribution.
-
-    An upload is shuffled as one message. The upload of another user is therefore a clone with
-    probability e^-epsilon, where epsilon is that of a whole upload. If this epsilon is above about
-    500, no number of users yields a clone, and the accountant charges the epsilon of the unshuffled
-    upload. The proxy is assumed to be honest, and to receive one upload from every sender of the
-    round.
+    The server cannot link the uploads of a round to senders. The proxy is assumed to be honest, and
+    to receive one upload from every sender of the round. If the epsilon of a whole upload is above
+    about 500, shuffling does not lower it.
     """
+
+    # An upload is hidden among its clones, the uploads of other users that have the same
+    # distribution. An upload is shuffled as one message. The upload of another user is therefore a
+    # clone with probability e^-epsilon, where epsilon is that of a whole upload. If this epsilon is
+    # above about 500, no number of users yields a clone, and the accountant charges the epsilon of
+    # the unshuffled upload.
 
     vantage = Vantage.SHUFFLED
 

@@ -52,12 +52,15 @@ class FedAdam:
     ``moments``: first and second moment of each array's change, by array name; they persist between
         rounds.
 
-    In every round, an entry moves by about the step size towards the mean of the uploads, however
-    few devices trained the entry. The server needs only this mean.
+    In every round, an entry moves by about the step size towards the mean of the uploads, even if
+    few devices trained the entry.
 
     Source: Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 2, with its beta_1
-    and beta_2. Both moments start at 0, and tau only prevents a division by zero.
+    and beta_2.
     """
+
+    # The server needs only the mean of the uploads. Both moments start at 0, and tau only prevents
+    # a division by zero.
 
     step_size: float
     moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
@@ -98,9 +101,12 @@ def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 def design_pairs(system: ComposedSystem) -> tuple[DesignedPair, ...]:
     """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
-    The learner's model must have the same named arrays as a model of the module ``learners``, and
-    score items by an MLP or a dot product. The result is empty in three cases: no finite epsilon is
-    claimed, the learner has no setting ``dimension``, or no such users are known for the system.
+    The learner's model must have the same named arrays as a model of the module ``learners``. The
+    result is empty in three cases:
+
+    - no finite epsilon is claimed;
+    - the learner has no setting ``dimension``;
+    - no such users are known for the system.
     """
     promises = system.protection.make_claims(system.group_names)
     known = {"dimension"} <= {f.name for f in fields(system.learner)}  # type: ignore[arg-type]
@@ -123,16 +129,17 @@ def design_pairs(system: ComposedSystem) -> tuple[DesignedPair, ...]:
 def _design_entry_pair(small: ComposedSystem, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
     """Returns two users whose training moves the row of item 0 far up, or far down.
 
-    The first user has only item 0, and the second user only item 1. The malicious broadcast gives
-    every item the score 0 with an enormous slope in its row. The single step of training then moves
-    the row of the positive item far up and that of the negative item far down. The result is empty
-    if the score is a product with a vector that the device keeps, because the server then cannot
-    choose the slope.
+    The first user has only item 0, and the second user only item 1. The result is empty if the
+    score is a product with a vector that the device keeps.
     """
     # The step is one of plain SGD. A step of Adam would not be longer than the learning rate, so a
     # server that cannot choose the rate would move the entry by less than the noise hides.
     small = replace(small, optimizer="sgd")
     profiles = Interactions.create(np.eye(2), name="game")
+    # The malicious broadcast gives every item the score 0 with an enormous slope in its row. The
+    # single step of training then moves the row of the positive item far up and that of the
+    # negative item far down. If the device keeps the user's vector, the server cannot choose the
+    # slope.
     broadcast = _design_model(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate))
     if broadcast is None:
         return ()
@@ -178,14 +185,14 @@ def _design_row_pair(small: ComposedSystem) -> tuple[DesignedPair, ...]:
     """Returns two users who both have item 1; only the first user also has item 0.
 
     The first user always trains the row of item 0. The second user trains it only if item 0 is
-    drawn as a negative. The result is empty if a device draws all items as negatives, because its
-    rows then hide the history.
+    drawn as a negative. The result is empty if a device draws all items as negatives.
     """
     n_items = max(_ITEMS, 2 * small.negatives + 2)
     held = np.zeros((2, n_items))
     held[:, 1] = held[0, 0] = 1.0
     profiles = Interactions.create(held, name="game")
     if not isinstance(small.get_row_mechanism(Population(n_users=2, n_items=n_items)), BitFlip):
+        # All rows then hide the history.
         return ()
     shapes = small.get_upload_shapes(
         DataSizes(n_items=n_items, n_user_features=small.compute_user_features(profiles).shape[1])
@@ -291,8 +298,11 @@ class FederatedSystem(ComposedSystem):
         ``model``: the model of this round, which is returned if there are no uploads.
         ``adam``: the server's Adam, which keeps its moments between rounds.
 
-        The setting ``server`` determines the next model: the mean of the uploads (Algorithm 1 of
-        the FedRec paper), their sum (its equation 9), or the result of one step of Adam.
+        The setting ``server`` determines the next model:
+
+        - "mean": the mean of the uploads (Algorithm 1 of the FedRec paper);
+        - "sum": their sum (its equation 9);
+        - "adam": the result of one step of Adam towards the mean.
         """
         if not len(uploads.users):
             return model
@@ -376,11 +386,11 @@ _PARTS = ("learner", "protection", "route")
 def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
     """Returns a function from class names to the classes of the systems in a paper's TOML file.
 
-    ``module`` is the name of the paper's ``systems`` module. The function serves as its
-    ``__getattr__``, so that pickle finds the classes there. The function raises AttributeError for
+    ``module`` is the name of the paper's ``systems`` module. The function raises AttributeError for
     an unknown name, and InputError for unknown parts or settings.
     """
 
+    # The function serves as the module's ``__getattr__``, so that pickle finds the classes there.
     @functools.cache
     def build(kind: str) -> type[FederatedSystem]:
         paper = Paper.load(module.rpartition(".")[0])

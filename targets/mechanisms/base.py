@@ -58,11 +58,11 @@ class Domain:
     def expand_batch(self, value: ArrayLike, size: Shape) -> NDArray[Any]:
         """Checks inputs as ``check`` does, and broadcasts their batch axes to ``size``.
 
-        value: the inputs, shape (*batch, *shape) for inputs of shape ``shape``.
-        size: batch shape of the result; None means the batch shape of ``value``.
-
         Returns an array of shape (*size, *shape). Raises InputError if the batch of ``value`` does
         not broadcast to ``size``.
+
+        value: the inputs, shape (*batch, *shape) for inputs of shape ``shape``.
+        size: batch shape of the result; None means the batch shape of ``value``.
         """
         array = self.check(value)
         batch = array.shape[: array.ndim - len(self.shape)]
@@ -108,15 +108,14 @@ class WorstCase:
     ``n_copies``: number of copies. All copies can have the worst pair of inputs at once, so that
         their privacy losses add up.
     ``n_groups``: number of groups of equal size into which the copies are divided. Copies in one
-        group have the same pair of inputs. Different groups may have different pairs, or one pair
-        in both orders. The order of a pair matters at delta > 0 if its two orders are not equally
-        distinguishable.
+        group have the same pair of inputs; different groups may have different pairs, or one pair
+        in both orders.
     ``inner_mechanism``: the simpler mechanism, which each copy uses once; None if the mechanism is
         itself the only copy.
-    ``exhaustive``: whether ``inputs`` and ``outputs`` determine the exact privacy curve.
-        ``outputs`` must then have every output with a positive probability (as a double). At every
-        epsilon, some ordered pair of ``inputs`` must be at least as easy to distinguish as any pair
-        of inputs of one copy.
+    ``exhaustive``: whether ``inputs`` and ``outputs`` determine the exact privacy curve. Two
+        conditions must hold. ``outputs`` has every output with a positive probability (as a
+        double). At every epsilon, no pair of inputs of one copy is easier to distinguish than some
+        ordered pair of ``inputs``.
     ``name_input``, ``name_output``: functions that describe an input or an output as text, for
         reports.
     """
@@ -124,6 +123,7 @@ class WorstCase:
     inputs: NDArray[Any]
     outputs: NDArray[Any]
     n_copies: int = 1
+    # The order of a pair matters at delta > 0 if its two orders are not equally distinguishable.
     n_groups: int = 1
     inner_mechanism: Mechanism | None = None
     exhaustive: bool = False
@@ -182,15 +182,16 @@ class Mechanism(Protocol):
 class PrivacyCurve(Protocol):
     """Interface of mechanisms that compute their privacy curve: delta as a function of epsilon.
 
-    The curve is exact or a lower bound. The interface is for mechanisms whose outputs cannot all be
-    listed, such as those with infinitely many outputs.
+    The curve is exact or a lower bound.
     """
 
+    # The interface is for mechanisms whose outputs cannot all be listed, such as those with
+    # infinitely many outputs.
     def delta(self, epsilon: float) -> float:
         """Returns the smallest delta at which (epsilon, delta)-DP holds, or a lower bound of it.
 
         The smallest delta is the largest hockey-stick divergence over all ordered pairs of inputs.
-        The result is exact unless the mechanism's class states that it is a lower bound. A larger
-        epsilon never has a larger delta.
+        The result is exact unless the mechanism's class states that it is a lower bound.
         """
+        # A larger epsilon never has a larger delta.
         ...

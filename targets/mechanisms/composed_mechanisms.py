@@ -26,18 +26,18 @@ class Clipped:
 
     ``mechanism``: the inner mechanism, whose domain is the clipping interval [low, high].
 
-    Clipping does not change epsilon: clipped inputs fill exactly the inner domain, so that the
-    worst pair of inputs stays the same. Clipping must come before the noise, and its bounds must
-    not depend on the data. Clipping after the noise does not bound the input.
+    The epsilon is that of the inner mechanism. Inputs are any real numbers, (*batch, *inner domain
+    shape). A clipped mechanism has a privacy curve (``PrivacyCurve``) if the inner mechanism has
+    one.
 
     "Laplace noise with clipping" (equation 12 of the FedRec paper, by Zhang, Yuan and Yin; FedNews)
     is the mechanism ``Clipped(Product(Laplace(...), d))``. The paper's claimed epsilon is that of
-    one coordinate. A user sends all d coordinates, so that the epsilon of an upload is d times the
-    claimed one.
-
-    Inputs are any real numbers, (*batch, *inner domain shape). A clipped mechanism has a privacy
-    curve (``PrivacyCurve``) if the inner mechanism has one.
+    one coordinate. The epsilon of an upload is d times the claimed one.
     """
+
+    # Clipped inputs fill exactly the inner domain, so that the worst pair of inputs stays the same.
+    # Clipping must come before the noise, and its bounds must not depend on the data. Clipping
+    # after the noise does not bound the input. A user sends all d coordinates.
 
     mechanism: Mechanism
 
@@ -80,9 +80,10 @@ class Clipped:
     def worst_case(self) -> WorstCase | None:
         """Returns inputs and outputs of the inner mechanism that attain its largest privacy loss.
 
-        They are also the worst case with clipping, because every input of the inner mechanism is
-        the clipped value of some input. None if the privacy loss is unbounded.
+        None if the privacy loss is unbounded.
         """
+        # They are also the worst case with clipping, because every input of the inner mechanism is
+        # the clipped value of some input.
         return self.mechanism.worst_case()
 
     def event(self) -> dp.DpEvent:
@@ -111,18 +112,16 @@ class Product(bases.Repetition):
     ``mechanism``: the randomizer of one entry.
     ``count``: number of entries of the vector.
 
-    At delta 0, the epsilon of the vector is exactly ``count`` times the epsilon of one entry. Two
-    vectors may differ in every entry, each time by the worst pair of one entry: the two inputs with
-    the largest privacy loss.
-
-    At delta > 0, the worst pair of vectors may have the worst pair of one entry in different orders
-    at different positions. An example for two bits is (0, 1) against (1, 0).
-
-    With Gaussian noise the mechanism has a privacy curve, whose mu (sensitivity in standard
-    deviations) is sqrt(count) times the mu of one entry.
+    Two vectors may differ in every entry. At delta 0, the epsilon of the vector is exactly
+    ``count`` times the epsilon of one entry. With Gaussian noise the mechanism has a privacy curve,
+    whose mu (sensitivity in standard deviations) is sqrt(count) times the mu of one entry.
 
     Inputs have shape (*batch, count, *inner domain), outputs (*size, count, *inner output).
     """
+
+    # Each entry may differ by the worst pair of one entry: the two inputs with the largest privacy
+    # loss. At delta > 0, the worst pair of vectors may have the worst pair of one entry in
+    # different orders at different positions. An example for two bits is (0, 1) against (1, 0).
 
     @property
     def domain(self) -> Domain:
@@ -136,10 +135,11 @@ class Product(bases.Repetition):
     def worst_case(self) -> WorstCase | None:
         """Returns inputs and outputs of one entry at which its privacy loss is largest.
 
-        The result is that of the inner mechanism, with ``n_copies`` and ``n_groups`` multiplied by
-        ``count``. Each entry is a separate use of the inner mechanism, and may have a different
-        pair of inputs. None if the privacy loss of one entry is unbounded.
+        ``n_copies`` and ``n_groups`` of the inner mechanism's worst case are multiplied by
+        ``count``. None if the privacy loss of one entry is unbounded.
         """
+        # Each entry is a separate use of the inner mechanism, and may have a different pair of
+        # inputs.
         one = bases.Repetition.worst_case(self)
         return None if one is None else replace(one, n_groups=one.n_groups * self.count)
 
@@ -162,12 +162,13 @@ class Repeated(bases.Repetition):
     ``count``: number of applications.
 
     At delta 0, the epsilon of all outputs together is exactly ``count`` times the epsilon of one
-    output, because every output may be the one with the largest privacy loss. With Gaussian noise
-    the mechanism has a privacy curve, whose mu (sensitivity in standard deviations) is sqrt(count)
-    times the mu of one output.
+    output. With Gaussian noise the mechanism has a privacy curve, whose mu (sensitivity in standard
+    deviations) is sqrt(count) times the mu of one output.
 
     Inputs have shape (*batch, *inner domain), outputs (*size, count, *inner output).
     """
+
+    # Every output may be the one with the largest privacy loss.
 
     @property
     def domain(self) -> Domain:
@@ -204,16 +205,17 @@ class Shuffled(bases.SignedUnitMechanism):
     The input v is one user's number in [-1, 1], called entry. All other users have the entry -1. A
     user with the entry v sends a positive report with probability (1 + v (e^eps - 1)/(e^eps +
     1))/2, where eps is ``epsilon``, and otherwise a negative report. The output is the number of
-    positive reports, an integer from 0 to ``n_users``. A shuffle of binary reports reveals only
-    this number.
+    positive reports, an integer from 0 to ``n_users``.
 
-    The number of positive reports is also a sufficient statistic for shuffled reports of one random
-    coordinate of a vector (``OneCoordinate``), if the entries of each user's vector are all 1 or
-    all -1. All users then draw coordinates from the same distribution.
-
-    This class fixes the entries of the other users. A lower bound of its epsilon is therefore also
-    a lower bound for the shuffle with any entries, but an upper bound is not.
+    A lower bound of this mechanism's epsilon is also a lower bound for the shuffle with any entries
+    of the other users. An upper bound is not.
     """
+
+    # A shuffle of binary reports reveals only the number of positive reports. This number is also a
+    # sufficient statistic for shuffled reports of one random coordinate of a vector
+    # (``OneCoordinate``), if the entries of each user's vector are all 1 or all -1. All users then
+    # draw coordinates from the same distribution. This class fixes the entries of the other users,
+    # so that upper bounds do not carry over.
 
     epsilon: PositiveFloat
     n_users: Count
@@ -241,10 +243,11 @@ class Shuffled(bases.SignedUnitMechanism):
         """Returns inputs and outputs that attain the largest privacy loss.
 
         The inputs are the entries 1 and -1, and the outputs are the numbers of positive reports.
-        Above a million users, numbers with a probability below e^-745, the smallest double, are
-        left out (by Bernstein's inequality). The numbers 0 and ``n_users`` are always included,
-        because they have the largest privacy loss.
+        Above a million users, extremely improbable numbers are left out, except 0 and ``n_users``.
         """
+        # Numbers with a probability below e^-745, the smallest double, are left out (by Bernstein's
+        # inequality). The numbers 0 and ``n_users`` are always included, because they have the
+        # largest privacy loss.
         outputs = np.arange(self.n_users + 1) if self.n_users <= _MANY else self._list_likely()
         return WorstCase(
             inputs=np.array([1.0, -1.0]),
@@ -259,14 +262,12 @@ class Shuffled(bases.SignedUnitMechanism):
         return dp.ShuffledDpEvent(self.epsilon, self.n_users, binary=True)
 
     def _others_log_prob(self, count: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the log-probability that ``count`` of the other users send a positive report.
-
-        Above a million users, the result is the logarithm of the computed probability, because
-        differences of log-factorials lose too many digits.
-        """
+        """Returns the log-probability that ``count`` of the other users send a positive report."""
         others = scipy.stats.binom(self.n_users - 1, expit(-self.epsilon))
         if self.n_users <= _MANY:
             return np.asarray(others.logpmf(count))
+        # Above a million users, the result is the logarithm of the computed probability, because
+        # differences of log-factorials lose too many digits.
         probability = others.pmf(count)
         rare = probability < 1e-300
         found = np.log(np.where(rare, 1.0, probability))
@@ -305,38 +306,37 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     ``counts_clipped``: whether the share counts updates after clipping, as in the paper's
         algorithm; every update then counts as unclipped.
 
-    The neighbouring inputs differ in the update of one of the M clients. The other updates are
-    fixed at 0, without loss of generality, because they only shift the output.
-
-    * The average has the sensitivity 2S/M times ``step``. With the paper's noise, sigma_Delta =
-      (2S/M) z / sqrt(1 - h), this is step sqrt(1 - h)/z standard deviations.
-    * The share has the sensitivity 1/M, because a client counts as b = 0 if its update is clipped,
-      else as b = 1. The paper states 2/M. With the paper's noise, sigma_b = (2/M) z / sqrt(h), this
-      is sqrt(h)/(2z) standard deviations.
-
-    Both are attained if an update of norm S is replaced by a longer update in the opposite
-    direction. The mechanism is therefore a Gaussian mechanism with the sensitivity, in standard
-    deviations,
+    The neighbouring inputs differ in the update of one of the M clients; the other updates are 0.
+    The mechanism is a Gaussian mechanism with the sensitivity, in standard deviations,
 
         mu = sqrt(step^2 (1 - h) + h/4) / z.
 
-    The paper's doubled sensitivity of the share gives 1/z at step 1, which is a valid upper bound.
+    The paper states a sensitivity of 2/M for the share, which is twice the true one. This gives mu
+    = 1/z at step 1, a valid upper bound. The paper is wrong in three places:
 
-    The paper is wrong in three places:
+    - Line 9 of Algorithm 2 adds the noise after the step alpha3, but the accounting ignores alpha3.
+      The true multiplier is below z if step^2 (1 - h) + h/4 > 1.
+    - The proof's z1 = 1/(z sqrt(1 - h)) and z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z. The
+      algorithm's multiplier is z, which is equal only at z = 1.
+    - Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``). The
+      share is then not informative, and mu = step sqrt(1 - h)/z.
 
-    * Line 9 of Algorithm 2 adds the noise after the step alpha3, but the accounting ignores alpha3:
-      the true multiplier is below z if step^2 (1 - h) + h/4 > 1.
-    * The proof's z1 = 1/(z sqrt(1 - h)), z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z, which
-      equals the algorithm's z only at z = 1.
-    * Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``). The
-      share is then not informative, and mu = step sqrt(1 - h)/z. The server lowers S whenever the
-      share exceeds its target, so that S falls in every round, at last below zero.
-
-    Adversary: the server adds the noise. Clients see these outputs in its broadcast, while the
-    server itself sees every update without noise. Inputs are updates before clipping, (*batch,
-    dimension); an output is [average, share], of length dimension + 1. Source: Wang et al. 2021
-    (VLDB J.), Algorithm 2 lines 8-11 and 22-23, Theorem 1, section 2.3.4.
+    Adversary: clients, who see these outputs in the server's broadcast. The server itself sees
+    every update without noise. Inputs are updates before clipping, (*batch, dimension); an output
+    is [average, share], of length dimension + 1. Source: Wang et al. 2021 (VLDB J.), Algorithm 2
+    lines 8-11 and 22-23, Theorem 1, section 2.3.4.
     """
+
+    # Derivation of mu. The other updates are fixed at 0 without loss of generality, because they
+    # only shift the output.
+    # - The average has the sensitivity 2S/M times ``step``. With the paper's noise, sigma_Delta =
+    #   (2S/M) z / sqrt(1 - h), this is step sqrt(1 - h)/z standard deviations.
+    # - The share has the sensitivity 1/M, because a client counts as b = 0 if its update is
+    #   clipped, else as b = 1. With the paper's noise, sigma_b = (2/M) z / sqrt(h), this is
+    #   sqrt(h)/(2z) standard deviations.
+    # Both are attained if an update of norm S is replaced by a longer update in the opposite
+    # direction. With ``counts_clipped``, the server lowers S whenever the share exceeds its target,
+    # so that S falls in every round, at last below zero.
 
     multiplier: PositiveFloat
     clip: PositiveFloat
@@ -369,7 +369,7 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     def noise_scale(self) -> NDArray[np.float64]:
         """Standard deviations of the noise, shape (dimension + 1,).
 
-        The first ``dimension`` entries are for the average of the updates, the last entry is for
+        The first ``dimension`` entries are for the average of the updates. The last entry is for
         the share of unclipped updates.
         """
         scale = np.full(self.output_shape, self.clip / math.sqrt(1.0 - self.balance))
@@ -380,9 +380,9 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
         """Returns the output without noise: ``step`` times the average, then the share of unclipped
         updates.
 
-        With M = ``batch``, the other M - 1 updates are 0, which counts as unclipped. The output is
-        [step * clipped update / M, (M - 1 + b) / M], where b is 1 if clipping does not change the
-        update ``value``, else 0. With ``counts_clipped``, b is always 1.
+        The output is [step * clipped update / M, (M - 1 + b) / M] with M = ``batch``. b is 1 if
+        clipping does not change the update ``value``, else 0. With ``counts_clipped``, b is always
+        1. The other M - 1 updates are 0.
         """
         clipped = bases.clip_norm(value, self.clip)
         kept = np.all(clipped == value, axis=-1) | self.counts_clipped

@@ -32,15 +32,14 @@ class DiscreteGaussian(GridNoise):
     The noise is k grid steps with a probability proportional to e^(-(k step)^2/(2 sigma^2)), for
     integers k. The mean output is the rounded input (see ``GridNoise``).
 
-    The privacy loss is unbounded, so that no epsilon holds at delta 0. Let D be the sensitivity,
-    which is the distance of the rounded ends of the range. The mechanism is D^2/(2 sigma^2)-zCDP,
-    as the Gaussian mechanism is (Canonne, Kamath and Steinke 2020, Theorem 4). Its privacy curve
-    differs from the Gaussian one, and is above it at some deltas.
-
-    The noise is sampled by Algorithm 3 of the same paper. All steps use integers except for the
-    acceptance probability, a double. The relative error of a probability is at most 1e-14, and no
-    probability becomes 0.
+    No epsilon holds at delta 0. Let D be the sensitivity, which is the distance of the rounded ends
+    of the range. The mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian mechanism is (Canonne,
+    Kamath and Steinke 2020, Theorem 4). Its privacy curve is above the Gaussian one at some deltas.
     """
+
+    # The noise is sampled by Algorithm 3 of the same paper. All steps use integers except for the
+    # acceptance probability, a double. The relative error of a probability is at most 1e-14, and no
+    # probability becomes 0.
 
     sigma: PositiveFloat
 
@@ -51,15 +50,14 @@ class DiscreteGaussian(GridNoise):
     def delta(self, epsilon: float) -> float:
         """Returns the exact delta at ``epsilon``.
 
-        The delta is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P
-        and Q are the output distributions for the inputs ``low`` and ``high``. No term is negative,
-        and the omitted terms amount to less than rounding errors.
-
-        Inputs that are closer to each other have smaller deltas. The outputs with P/Q above
-        e^epsilon are those below some k. For inputs D grid steps apart the delta is therefore the
-        largest F(k) - e^epsilon F(k - D) over all k, where F is the cumulative distribution
-        function of the noise. This value grows with D.
+        Let P and Q be the output distributions for the inputs ``low`` and ``high``. The delta is
+        the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon.
         """
+        # Inputs that are closer to each other have smaller deltas. The outputs with P/Q above
+        # e^epsilon are those below some k. For inputs D grid steps apart the delta is therefore the
+        # largest F(k) - e^epsilon F(k - D) over all k, where F is the cumulative distribution
+        # function of the noise. This value grows with D. No term is negative, and the omitted terms
+        # amount to less than rounding errors.
         sigma, width = self.sigma / self.step, self.sensitivity_steps
         last = math.ceil(width / 2.0 - epsilon * sigma**2 / width) - 1
         reach = math.ceil(_TAIL * sigma) + 2
@@ -125,12 +123,12 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
     integers k. The epsilon of an entry is exactly D/scale, where D is the distance of the rounded
     ends of the range. The mean output is the rounded input (see ``GridNoise``).
 
-    This two-sided geometric distribution avoids the leaks of doubles (Mironov 2012): the noise is
-    an integer, drawn by comparing integers, and its range has no end that depends on the input.
-
     Source: Ghosh, Roughgarden and Sundararajan 2009; sampled as in Canonne, Kamath and Steinke
     2020, Algorithm 2.
     """
+
+    # This two-sided geometric distribution avoids the leaks of doubles (Mironov 2012): the noise is
+    # an integer, drawn by comparing integers, and its range has no end that depends on the input.
 
     scale: PositiveFloat
 
@@ -161,12 +159,13 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
     def delta(self, epsilon: float) -> float:
         """Returns the exact delta at ``epsilon``.
 
-        The delta is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P
-        and Q are the output distributions for the two ends of the range. All outputs up to the
-        first end have the ratio P/Q = e^(self.epsilon). Beyond that end, the privacy loss of each
-        next output is 2 step/scale smaller than that of the previous output. Pairs of inputs with a
-        smaller distance have smaller deltas, because they shift the distribution by less.
+        Let P and Q be the output distributions for the two ends of the range. The delta is the sum
+        of P - e^epsilon Q over the outputs with P/Q above e^epsilon.
         """
+        # All outputs up to the first end have the ratio P/Q = e^(self.epsilon). Beyond that end,
+        # the privacy loss of each next output is 2 step/scale smaller than that of the previous
+        # output. Pairs of inputs with a smaller distance have smaller deltas, because they shift
+        # the distribution by less.
         rate = self.step / self.scale
         outer = -math.expm1(min(epsilon - self.epsilon, 0.0))
         inner = max(0, math.ceil((self.sensitivity_steps - epsilon / rate) / 2.0) - 1)

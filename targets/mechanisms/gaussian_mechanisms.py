@@ -32,12 +32,13 @@ class Gaussian(bases.IntervalMechanism, NormalNoise):
     ``sigma``: standard deviation of the noise.
     ``low``, ``high``: ends of the range of an entry.
 
-    The privacy loss grows without bound towards large outputs, so that no epsilon holds at delta 0.
-    At delta > 0 the exact privacy curve is that of mu = (high - low)/sigma, the sensitivity in
-    standard deviations (Balle and Wang 2018, Theorem 8).
+    No epsilon holds at delta 0. At delta > 0 the exact privacy curve is that of mu = (high -
+    low)/sigma, the sensitivity in standard deviations (Balle and Wang 2018, Theorem 8).
 
     The mechanism acts elementwise on arrays of any shape: every entry is a separate input.
     """
+
+    # The privacy loss grows without bound towards large outputs.
 
     sigma: PositiveFloat
     low: settings.FiniteFloat
@@ -73,19 +74,19 @@ class VectorGaussian(bases.VectorMechanism, NormalNoise):
     ``clip``: clipping norm C.
     ``dimension``: length of the vector.
 
-    The output is x min(1, C/|x|) + N(0, sigma^2 I). The sensitivity is 2C if one vector is replaced
-    by another, because two vectors of norm C may be opposite. The sensitivity is C only if a vector
-    is added or removed, that is, compared with 0. This class uses 2C, so that the sensitivity in
-    standard deviations is mu = 2C/sigma. No epsilon holds at delta 0.
-
-    The protected unit is the whole vector: mu does not depend on its length, in contrast to noise
-    that is calibrated to one entry. The noise must cover every entry, also entries that are 0. An
-    entry without noise distinguishes 0 from all other values with certainty, and so reveals on
-    which rows of an item table a user trained.
+    The output is x min(1, C/|x|) + N(0, sigma^2 I). The protected unit is the whole vector, which
+    may be replaced by another. The sensitivity is then 2C, or mu = 2C/sigma in standard deviations.
+    No epsilon holds at delta 0.
 
     Source: Dwork et al. 2006 and, for the exact curve, Balle and Wang 2018, Theorem 8; FedRec-GN of
     the FedRec paper (Zhang, Yuan and Yin, section 5), which prints neither C, sigma nor delta.
     """
+
+    # Two vectors of norm C may be opposite, so that their distance is 2C. The sensitivity is C only
+    # if a vector is added or removed, that is, compared with 0. mu does not depend on the length of
+    # the vector, in contrast to noise that is calibrated to one entry. The noise must cover every
+    # entry, also entries that are 0. An entry without noise distinguishes 0 from all other values
+    # with certainty, and so reveals on which rows of an item table a user trained.
 
     sigma: PositiveFloat
     clip: PositiveFloat
@@ -132,15 +133,11 @@ class RevealedGaussian(Checked):
 
     A data row consists of several values, each of which has its own sums. The input is one of these
     values, a number in [0, 1] in units of the sensitivity. For each sum, the row is drawn with
-    probability q. The sum has noise N(0, z^2), and contains the input only if the row is drawn. The
-    adversary sees all sums, and knows for each sum whether the row is drawn. The sums of the row's
-    other values, which are of the same size, reveal this.
+    probability q. The sum has noise N(0, z^2), and contains the input only if the row is drawn.
 
-    The adversary adds up the K sums for which the row is drawn. Together they equal one Gaussian
-    with the sensitivity mu = sqrt(K)/z in standard deviations. K ~ Binomial(count, q) does not
-    depend on the input. The delta at an epsilon is therefore exactly the mean, over K, of the delta
-    of this Gaussian. Sampling by rows does not amplify privacy for one value in a row of several
-    values. For a row of one value, or for whole rows, see ``SampledGaussian``.
+    The adversary sees all sums, and knows for each sum whether the row is drawn. Sampling by rows
+    therefore does not amplify privacy for one value in a row of several values. For a row of one
+    value, or for whole rows, see ``SampledGaussian``.
 
     An output holds [mark, sum] per sum, shape (count, 2). The mark is N(0, 1), and is below its
     q-quantile if the row is drawn.
@@ -148,6 +145,12 @@ class RevealedGaussian(Checked):
     Source: the sampling of Li et al. 2021, section 4.1.2, applied to the privacy per rating of
     section 2.2.1, which the paper's accountant treats as amplified.
     """
+
+    # The sums of the row's other values, which are of the same size, reveal whether the row is
+    # drawn. The adversary adds up the K sums for which it is drawn. Together they equal one
+    # Gaussian with the sensitivity mu = sqrt(K)/z in standard deviations. K ~ Binomial(count, q)
+    # does not depend on the input. The delta at an epsilon is therefore exactly the mean, over K,
+    # of the delta of this Gaussian.
 
     noise_multiplier: PositiveFloat
     sampling_probability: Share
@@ -198,13 +201,11 @@ class RevealedGaussian(Checked):
         return
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``: the mean of delta given K, over the distribution
-        of K.
+        """Returns the exact delta at ``epsilon``: its mean over the number K of drawn sums.
 
-        K is the number of sums for which the data row is drawn.
-
-        The delta given K is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with mu =
-        sqrt(K)/noise_multiplier and the normal distribution function Phi.
+        K is the number of sums for which the data row is drawn. For a given K, delta is Phi(mu/2 -
+        eps/mu) - e^eps Phi(-mu/2 - eps/mu). Here mu is sqrt(K)/noise_multiplier, and Phi is the
+        normal distribution function.
         """
         counts = np.arange(1, self.count + 1)
         weights = scipy.stats.binom.pmf(counts, self.count, self.sampling_probability)
@@ -214,7 +215,10 @@ class RevealedGaussian(Checked):
         return float(weights[kept] @ np.array(curve))
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of Gaussian noise on samples that the adversary knows."""
+        """Returns the accounting event: sampled Gaussian noise, without amplification by sampling.
+
+        The adversary knows for each sum whether the data row was drawn.
+        """
         noise = dp.GaussianDpEvent(self.noise_multiplier)
         step = dp.RevealedSamplingDpEvent(self.sampling_probability, noise)
         return dp.SelfComposedDpEvent(step, self.count)
@@ -242,23 +246,27 @@ class SampledGaussian(Checked):
     ``opposite``: amount that a step subtracts with probability q if the unit is absent: 0 for a
         unit that is added or removed, and above 0 if the remaining data then lower the sum.
 
-    If the unit is present, each step adds 1 with probability q. If the unit is absent, each step
-    subtracts ``opposite`` with the same probability. With K ~ Binomial(local_steps, q), the sum of
-    a round is distributed as N(K, local_steps z^2) if the unit is present, and as N(-K opposite,
-    local_steps z^2) if it is absent. Rounds are independent.
+    Let K ~ Binomial(local_steps, q) be the number of steps in which the unit is drawn. The sum of a
+    round is distributed as
 
-    With one step per round and ``opposite`` 0, the mechanism is the Poisson-sampled Gaussian, for
-    both an added and a removed unit. One unit is drawn with the same distribution if each step
-    draws a fixed number of rows.
+    - N(K, local_steps z^2) if the unit is present;
+    - N(-K opposite, local_steps z^2) if the unit is absent.
 
-    The method ``delta`` returns a lower bound: sums are grouped in cells, and their privacy losses
-    are rounded to a grid (``compute_lower_curve``). The ratio of the two densities increases with
-    the sum, so that the bound also holds for every system in which a drawn unit shifts the sum at
-    least as far.
+    Rounds are independent. With one step per round and ``opposite`` 0, the mechanism is the
+    Poisson-sampled Gaussian.
+
+    The method ``delta`` returns a lower bound. It also holds for every system in which a drawn unit
+    shifts the sum at least as far.
 
     The input is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
     shape (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
     """
+
+    # The Poisson-sampled Gaussian has the same pair for an added and for a removed unit. One unit
+    # is drawn with the same distribution if each step draws a fixed number of rows. For the lower
+    # bound, sums are grouped in cells, and their privacy losses are rounded to a grid
+    # (``compute_lower_curve``). The ratio of the two densities increases with the sum, so that the
+    # bound also holds for larger shifts.
 
     noise_multiplier: settings.Positive
     sampling_probability: Share
@@ -311,9 +319,9 @@ class SampledGaussian(Checked):
         """Returns the accounting event for an adversary who also sees in which steps the unit is
         drawn.
 
-        In the mechanism itself these steps are secret, so that its true epsilon is at most that of
-        the event.
+        Its epsilon is an upper bound of the mechanism's epsilon.
         """
+        # In the mechanism itself these steps are secret.
         noise = dp.GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
         step = dp.RevealedSamplingDpEvent(self.sampling_probability, noise)
         return dp.SelfComposedDpEvent(step, self.rounds * self.local_steps)
@@ -404,31 +412,30 @@ class EmbeddingGaussian(NormalNoise):
         alone.
 
     The input is one rating x in [0, R] of this user and item, or -1 (any negative number) for no
-    rating: neighbouring inputs in the paper of Li et al. differ by one added rating. The output is
-    the gradient of (x - u.v)^2 plus noise N(0, sigma^2 I). The gradient has length p. If ``joint``
-    is true, it has length 2p: the entries for u, then those for v.
+    rating. The output is the gradient of (x - u.v)^2 plus noise N(0, sigma^2 I). Its length is p,
+    or 2p if ``joint`` is true: the entries for u, then those for v.
 
     Embeddings are first projected (``clip_embedding``), so that 0 <= u.v <= R. The gradient for v
-    is -2u (x - u.v), and the gradient for u is -2v (x - u.v). The norm of each is then at most 2
-    R^(3/2), and that of both together at most 2 sqrt(2) R^(3/2). Orthogonal u and v of norm sqrt(R)
-    attain both bounds at x = R (``create_worst_case``).
-
-    At given embeddings a rating may also be replaced by another rating. The outputs without noise
-    are then at most 2R |w| apart, with w = u or, if ``joint`` is true, w = (u, v). An added rating
-    moves the output equally far if u and v are orthogonal, so that no pair of inputs exceeds the
-    paper's sensitivity.
+    is -2u (x - u.v), and the gradient for u is -2v (x - u.v). The norm of each is at most 2
+    R^(3/2), and that of both together at most 2 sqrt(2) R^(3/2).
 
     ``mu``, the sensitivity in standard deviations, and the privacy curve are those of the given
     embeddings. ``event`` uses the worst embeddings, because embeddings change from step to step.
-    The event assumes that the embeddings do not depend on the rating. This is true of noisy,
-    published embeddings. It is false of user embeddings that were pre-trained without noise: one
-    rating changes u, and with u the gradients of all rows that the user rated.
-
-    The noise must be on every row of the item table. Without noise, the gradient of a row without a
-    rating would be exactly 0.
+    The event assumes that the embeddings do not depend on the rating, and that every row of the
+    item table has noise.
 
     Source: Li et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating).
     """
+
+    # Neighbouring inputs in the paper differ by one added rating. Orthogonal u and v of norm
+    # sqrt(R) attain both bounds at x = R (``create_worst_case``).
+    # At given embeddings a rating may also be replaced by another rating. The outputs without noise
+    # are then at most 2R |w| apart, with w = u or, if ``joint`` is true, w = (u, v). An added
+    # rating moves the output equally far if u and v are orthogonal, so that no pair of inputs
+    # exceeds the paper's sensitivity.
+    # Noisy, published embeddings do not depend on the rating. User embeddings that were pre-trained
+    # without noise do: one rating changes u, and with u the gradients of all rows that the user
+    # rated. Without noise, the gradient of a row without a rating would be exactly 0.
 
     sigma: PositiveFloat
     bound: PositiveFloat
@@ -475,8 +482,9 @@ class EmbeddingGaussian(NormalNoise):
         """Sensitivity for the given embeddings, in standard deviations of the noise.
 
         The sensitivity is the distance between the noiseless gradients of the lowest and the
-        highest rating. No added or removed rating moves the gradient farther for these embeddings.
+        highest rating.
         """
+        # No added or removed rating moves the gradient farther for these embeddings.
         return 2.0 * self.bound * math.hypot(*self._factors) / self.sigma
 
     @property
@@ -514,27 +522,29 @@ class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
         and ``round_2_variance`` sigma^2 in round 2.
     ``sensitivity``: largest value of the input, a user's gradient along one direction.
 
-    The base class ``TwoRoundNoise`` describes the other fields, the messages and their senders.
+    The base class ``TwoRoundNoise`` describes the other fields, the messages and their senders. The
+    input is one user's gradient along the direction in which it can change, in [0, sensitivity].
+    The value 0 stands for a missing rating. The gradients of the other users are 0.
 
-    An output is all messages that the server sees in one iteration of LFL-SGDMF: the sum S of round
-    1, in which each client adds noise to its gradient, and one message R_i per honest user of round
-    2, which exchanges that user's noise for smaller noise. The privacy curve is that of a Gaussian
-    with the sensitivity mu = sensitivity/(sigma sqrt(v)) in standard deviations, where v is
-    ``variance``.
+    An output is all messages that the server sees in one iteration of LFL-SGDMF. These are the sum
+    S of round 1, and one message R_i per honest user of round 2. The privacy curve is that of a
+    Gaussian with the sensitivity mu = sensitivity/(sigma sqrt(v)) in standard deviations, where v
+    is ``variance``.
 
-    The paper accounts for the final sum S + sum of R_i alone, whose variance is at least sigma^2
-    (``claimed_variance``), and claims mu = sensitivity/sigma (Theorem 5). The true mu is larger: v
-    is 1/(2 - omega) < 1 without dropout, where omega is the largest share of users who may drop
-    out. v is even smaller if the server announces too many survivors, or if users reveal their
-    noise. In the ``repaired`` protocol, v is ``claimed_variance``, at least 1 if all are honest.
+    The paper claims mu = sensitivity/sigma (Theorem 5), for the final sum S + sum of R_i alone. The
+    true mu is larger: without dropout, v is 1/(2 - omega) < 1, where omega is the largest share of
+    users who may drop out. In the ``repaired`` protocol, v is ``claimed_variance``, at least 1 if
+    all are honest.
 
-    The input is one user's gradient along the direction in which it can change, in [0,
-    sensitivity]. The value 0 stands for a missing rating: the paper's neighbouring inputs add or
-    remove one rating, so that the sensitivity is 2 R^(3/2) for ratings up to R. The gradients of
-    the other users are fixed at 0. Messages are projected on that direction, because noise at right
-    angles to it is independent of the input. Source: Li et al. 2021, section 6.1, Theorem 5 and its
-    proof.
+    Source: Li et al. 2021, section 6.1, Theorem 5 and its proof.
     """
+
+    # In round 1, each client adds noise to its gradient; R_i exchanges this noise for smaller
+    # noise. The variance of the final sum is at least sigma^2 (``claimed_variance``). v is even
+    # smaller than 1/(2 - omega) if the server announces too many survivors, or if users reveal
+    # their noise. The paper's neighbouring inputs add or remove one rating, so that the sensitivity
+    # is 2 R^(3/2) for ratings up to R. Messages are projected on the direction of the gradient,
+    # because noise at right angles to it is independent of the input.
 
     sigma: PositiveFloat
     sensitivity: PositiveFloat

@@ -29,13 +29,13 @@ class Laplace(bases.IntervalMechanism, bases.LaplaceNoise):
     ``low``, ``high``: ends of the range of an entry.
 
     The epsilon of an entry is exactly (high - low)/scale. The sensitivity is the length of the
-    whole range, not half of it. A common error is a scale of c/eps for entries clipped to [-c, c]:
-    their epsilon is 2 eps.
-
-    The mechanism acts elementwise on arrays of any shape: every entry is a separate input.
+    whole range, not half of it. The mechanism acts elementwise on arrays of any shape: every entry
+    is a separate input.
 
     Source: Dwork, McSherry, Nissim and Smith 2006.
     """
+
+    # A common error is a scale of c/eps for entries clipped to [-c, c]: their epsilon is 2 eps.
 
     scale: PositiveFloat
     low: FiniteFloat
@@ -90,22 +90,21 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
     ``low``, ``high``: ends of the range of an entry.
     ``bound``: largest absolute value of an output, before it is rounded up to the grid.
 
-    The sum is rounded to multiples of ``grid_step`` and clamped to [-bound, bound]. Rounding and
-    clamping lose information, so that epsilon is at most (high - low)/scale. Epsilon is equal to
-    (high - low)/scale if possible outputs lie on both sides of [low, high]. The property
-    ``epsilon`` is exact in all cases.
-
-    The rounded sum is drawn directly from its distribution, by comparing integers. The sum either
-    stays in the grid cell of the entry, or leaves the cell on one side by a geometric number of
-    cells. ``log_prob`` returns exactly the probabilities of these draws. To make all numbers
-    integers, the entry is first rounded to 2^-20 of a step, and ``scale`` is rounded up to 2^-30 of
-    a step.
+    The sum is rounded to multiples of ``grid_step`` and clamped to [-bound, bound]. Epsilon is at
+    most (high - low)/scale, and equal to it if possible outputs lie on both sides of [low, high].
+    The property ``epsilon`` is exact in all cases.
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
 
     Source: Mironov 2012 (the snapping mechanism). The noise of that paper is the logarithm of a
     double, which costs slightly more epsilon than this class.
     """
+
+    # Rounding and clamping lose information. The rounded sum is drawn directly from its
+    # distribution, by comparing integers. The sum either stays in the grid cell of the entry, or
+    # leaves the cell on one side by a geometric number of cells. ``log_prob`` returns exactly the
+    # probabilities of these draws. To make all numbers integers, the entry is first rounded to
+    # 2^-20 of a step, and ``scale`` is rounded up to 2^-30 of a step.
 
     scale: PositiveFloat
     low: FiniteFloat
@@ -180,11 +179,10 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
         """Returns inputs and outputs that attain the largest privacy loss.
 
         The inputs are the two ends of the range. The outputs are all possible outputs.
-
-        The distribution is log-concave in the distance from the input. The outputs whose ratio of
-        probabilities exceeds a threshold are therefore all outputs on one side of some point. The
-        probability of one side differs most between the two ends of the range.
         """
+        # The distribution is log-concave in the distance from the input. The outputs whose ratio of
+        # probabilities exceeds a threshold are therefore all outputs on one side of some point. The
+        # probability of one side differs most between the two ends of the range.
         return WorstCase(
             inputs=np.array([self.low, self.high]),
             outputs=np.arange(-self._max_steps, self._max_steps + 1) * self.grid_step,

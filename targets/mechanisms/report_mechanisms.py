@@ -35,13 +35,14 @@ class BitFlip(BitMechanism):
 
     The epsilon of a bit is max(|ln(p/q)|, |ln((1-q)/(1-p))|). A common error is to bound only p/q
     by e^eps (Gao et al. 2020, section on asymmetric flipping, eq. 11: p = 1, q = e^-eps). At these
-    rates a reported 0 proves that the bit is 0, so that epsilon is infinite. With q = p e^-eps, the
-    ratio (1-q)/(1-p) is at most e^eps only if p <= e^eps/(1+e^eps).
+    rates a reported 0 proves that the bit is 0, so that epsilon is infinite.
 
     The mechanism acts elementwise on arrays of any shape: every entry is a separate input, 0 or 1,
     and is flipped independently. For a vector in which every bit may differ, use a ``Product`` of
     this mechanism. Outputs are bool.
     """
+
+    # With q = p e^-eps, the ratio (1-q)/(1-p) is at most e^eps only if p <= e^eps/(1+e^eps).
 
     p: Probability
     q: Probability
@@ -51,10 +52,10 @@ class BitFlip(BitMechanism):
         """Creates randomized response with equal flip rates: P(1 | 1) = P(0 | 0) = e^eps/(1+e^eps).
 
         eps is ``epsilon``, the epsilon of a bit. P(1 | 1) is rounded down, so that the epsilon of
-        the result never exceeds ``epsilon``. The epsilon of the result is lower by 1e-12 at epsilon
-        10, and by 1e-7 at epsilon 20. No result has an epsilon above 36.7, because P(1 | 1) is a
-        double below 1.
+        the result never exceeds ``epsilon``, nor 36.7.
         """
+        # The epsilon of the result is lower by 1e-12 at epsilon 10, and by 1e-7 at epsilon 20. No
+        # result has an epsilon above 36.7, because P(1 | 1) is a double below 1.
         p = min(float(expit(check_epsilon(epsilon))), 1.0 - 2.0**-53)
         while p > 0.5 and math.log(p) - math.log(1.0 - p) > epsilon:
             p = math.nextafter(p, 0.0)
@@ -77,10 +78,11 @@ class BitFlip(BitMechanism):
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws the reported bits, bool of shape ``size``.
 
-        One random byte per bit decides whether the bit is flipped. If the byte does not decide, a
-        random double does. The probabilities of the outputs differ from those that ``p`` and ``q``
-        state by less than 4.4e-19, because rates are rounded up to a multiple of 2^-61.
+        The probabilities of the outputs differ from those that ``p`` and ``q`` state by less than
+        4.4e-19.
         """
+        # One random byte per bit decides whether the bit is flipped. If the byte does not decide, a
+        # random double does. Rates are rounded up to a multiple of 2^-61.
         bits = self._to_bits(value)
         shape = bits.shape if size is None else size
         bits = Domain(low=0, high=1).expand_batch(bits, shape).ravel()
@@ -91,18 +93,19 @@ class BitFlip(BitMechanism):
     def flip_by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
         """Draws the reported bits of n clients with one random stream per client, bool (n, M).
 
+        The distribution is that of ``randomize``. The output of a client depends only on its bits
+        and its seed. Memory beyond the result is about 3 bytes per bit: pass clients in blocks.
+
         ``value``: the true bits, M per client, shape (n, M).
         ``streams``: one random stream per client.
-
-        The distribution is that of ``randomize``. Byte j of a client's stream decides whether the
-        client's j-th bit is flipped. If the byte does not decide, a word of a separate stream does.
-        The output of a client therefore depends only on its bits and its seed. Memory beyond the
-        result is about 3 bytes per bit: pass clients in blocks.
         """
+        # Byte j of a client's stream decides whether the client's j-th bit is flipped. If the byte
+        # does not decide, a word of a separate stream does.
         bits = self._to_bits(value)
         width = bits.shape[1]
         noise = streams.draw_words(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
 
+        # Draws uniform numbers for the undecided bits, in the order of their positions ``ties``.
         def rest(ties: NDArray[np.intp]) -> NDArray[np.float64]:
             clients, counts = np.unique(ties // width, return_counts=True)
             if not counts.size:
@@ -130,8 +133,8 @@ class BitFlip(BitMechanism):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of symmetric flips if ``p`` + ``q`` = 1 exactly, else of
-        asymmetric flips.
+        """Returns the accounting event: symmetric flips if ``p`` + ``q`` = 1, else asymmetric
+        flips.
 
         ``p`` and ``q`` are the probabilities that the bits 1 and 0 are reported as 1. Symmetric
         flips are a randomized response on two values.
@@ -192,18 +195,19 @@ class OneCoordinate(Checked):
     ``epsilon``: exact epsilon of a report, for every input vector.
     ``dimension``: length of the vector.
 
-    The coordinate c is drawn uniformly, independently of the input vector v. The bit is 1 with
-    probability (v_c (e^eps - 1) + e^eps + 1) / (2 e^eps + 2), where eps is ``epsilon``. The formula
-    requires entries in [-1, 1] (see ``clip_entries``): beyond (e^eps+1)/(e^eps-1) its value is not
-    a probability.
+    The coordinate c is drawn independently of the input vector v. The bit is 1 with probability
+    (v_c (e^eps - 1) + e^eps + 1) / (2 e^eps + 2), where eps is ``epsilon``. Entries must be in [-1,
+    1] (see ``clip_entries``).
 
-    The server's estimate of v is a vector that has +B (for the bit 1) or -B at coordinate c, and
-    zeros elsewhere, with B = (e^eps + 1)/(e^eps - 1) dimension. The mean of the estimate is v.
+    The server's estimate of v is +B (for the bit 1) or -B at coordinate c, and 0 elsewhere. B is
+    (e^eps + 1)/(e^eps - 1) times ``dimension``. The mean of the estimate is v.
 
     Inputs have shape (*batch, dimension); an output is int64 [coordinate, bit].
 
     Source: Minto et al. 2021, Algorithm 1 and Theorem 3 (after Nguyen et al. 2016).
     """
+
+    # For entries beyond (e^eps+1)/(e^eps-1), the value of the formula is not a probability.
 
     epsilon: EpsilonOrZero
     dimension: Count
@@ -263,10 +267,9 @@ class OneCoordinate(Checked):
         ``entries``: the vector entries, in [-1, 1].
         ``corner``: one draw in [0, 1) per entry, which rounds the entry to -1 or 1 at random.
         ``flip``: one draw in [0, 1) per entry, which decides whether the resulting bit is flipped.
-
-        The flip rate is rounded up to a multiple of 2^-53.
         """
         share = (1.0 + Domain(low=-1, high=1).check(entries)) / 2.0
+        # The flip rate is rounded up to a multiple of 2^-53.
         # Bits are flipped at the smaller rate. A rate close to 1 would round to 1 above epsilon 37,
         # and a bit would then prove to which of -1 and 1 the entry was rounded.
         return np.asarray((corner < share) ^ (flip < expit(-self.epsilon)))
@@ -332,13 +335,12 @@ class Ternary(bases.NumberMechanism):
     ``share``: 0 for the published mechanism; otherwise the probability that a report is not 0,
         equal for every x and above B/r.
 
-    If ``share`` is 0, the report is +r with probability max(x, 0)/r, -r with probability max(-x,
-    0)/r, and otherwise 0. A report other than 0 then proves the sign of x, so that no finite
-    epsilon holds at delta 0. Such a report has a probability of at most B/r. The smallest delta is
-    therefore B/r, at every epsilon.
+    The probabilities of +r and -r depend on ``share``; otherwise the report is 0:
 
-    If ``share`` is above B/r, the report is +r with probability share/2 + x/(2r), -r with
-    probability share/2 - x/(2r), and otherwise 0. Epsilon is then ln((share + B/r)/(share - B/r)).
+    - If ``share`` is 0: P(+r) = max(x, 0)/r and P(-r) = max(-x, 0)/r. No finite epsilon holds at
+      delta 0. The smallest delta is B/r, at every epsilon.
+    - If ``share`` is above B/r: P(+r) = share/2 + x/(2r) and P(-r) = share/2 - x/(2r). Epsilon is
+      ln((share + B/r)/(share - B/r)).
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
 
@@ -346,6 +348,9 @@ class Ternary(bases.NumberMechanism):
     VerticalGNN uses as a mechanism, with constant r (entry 37 of docs/claims.csv). The variant with
     a ``share`` was designed for this package.
     """
+
+    # If ``share`` is 0, a report other than 0 proves the sign of x. Such a report has a probability
+    # of at most B/r, which is therefore the smallest delta.
 
     bound: Positive
     size: Positive
@@ -424,10 +429,10 @@ class Ternary(bases.NumberMechanism):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event: with probability ``share``, a randomized sign is released.
 
-        The event is exact for the worst pair of inputs, ``bound`` and -``bound``. If ``share`` is
-        0, the sign of the input itself is released with probability bound/size, which is then the
-        delta of this pair at every epsilon. No pair has a larger delta.
+        If ``share`` is 0, the sign of the input itself is released with probability bound/size.
         """
+        # The event is exact for the worst pair of inputs, ``bound`` and -``bound``. If ``share`` is
+        # 0, bound/size is the delta of this pair at every epsilon. No pair has a larger delta.
         nonzero, noise = self.share or self.min_delta, 0.0
         if self.share:
             noise = 1.0 - self.min_delta / self.share
@@ -458,15 +463,18 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
     that the mean output is x. The density on [l, r] is e^eps times the density elsewhere.
 
     The published algorithm draws a double between l and r, which can reveal the input. In this
-    class [-C, C] consists of 2^48 cells, l is rounded to the edge of a cell, and the output is the
-    middle of a cell. Every output is then possible for every input, with the probability that the
-    density gives. The mean output is x up to this rounding, 2^-48 C. The property
-    ``noise_probability`` is rounded up, so that the true epsilon never exceeds ``epsilon``.
+    class [-C, C] consists of 2^48 cells, and the output is the middle of a cell. The true epsilon
+    never exceeds ``epsilon``.
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
 
     Source: Wang et al. 2019 (ICDE), Algorithm 2.
     """
+
+    # l is rounded to the edge of a cell. Every output is then possible for every input, with the
+    # probability that the density gives. The mean output is x up to this rounding, 2^-48 C. The
+    # property ``noise_probability`` is rounded up, so that the true epsilon never exceeds
+    # ``epsilon``.
 
     epsilon: PiecewiseEpsilon
 
@@ -479,7 +487,10 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
 
     @property
     def magnitude(self) -> float:
-        """Largest absolute value C of an output."""
+        """Bound C of the outputs, which are in [-C, C].
+
+        Up to rounding, C is (e^(epsilon/2) + 1)/(e^(epsilon/2) - 1).
+        """
         return _CELLS / (_CELLS - self._n_near) / (1.0 - self.noise_probability)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
@@ -506,13 +517,11 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
         return np.where(inside, density, -np.inf)
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``; the worst pair of inputs is -1 and 1.
-
-        Each input has an interval [l, r] of likely outputs, on which the output has the density h.
-        The intervals of -1 and 1 are disjoint, and delta is h (r - l) (1 - e^(epsilon -
-        self.epsilon)). No pair of inputs has a larger delta: if the intervals of two inputs
-        overlap, only outputs in one interval and outside the other contribute.
-        """
+        """Returns the exact delta at ``epsilon``; the worst pair of inputs is -1 and 1."""
+        # Each input has an interval [l, r] of likely outputs, on which the output has the density
+        # h. The intervals of -1 and 1 are disjoint, and delta is h (r - l) (1 - e^(epsilon -
+        # self.epsilon)). No pair of inputs has a larger delta: if the intervals of two inputs
+        # overlap, only outputs in one interval and outside the other contribute.
         near = 1.0 - self.noise_probability * (1.0 - self._n_near / _CELLS)
         own = math.log(near / self._n_near) - math.log(self.noise_probability / _CELLS)
         return near * -math.expm1(min(epsilon - own, 0.0))

@@ -148,10 +148,12 @@ class NormalNoise(GaussianDpMechanism, AdditiveNoise):
 
     sigma: standard deviation of the noise.
 
-    The center of an input is its output before noise. Two inputs can be distinguished only along
-    the line through their centers, because the noise across this line has the same distribution
-    for both inputs. ``mu`` is therefore the largest distance of two centers in standard deviations.
+    ``mu`` is the largest distance of two inputs' outputs before noise, in standard deviations.
     """
+
+    # The center of an input is its output before noise. Two inputs can be distinguished only along
+    # the line through their centers, because the noise across this line has the same distribution
+    # for both inputs.
 
     __slots__ = ()
 
@@ -182,10 +184,9 @@ def check_mu(mu: float, noise_name: str) -> None:
 
     mu: sensitivity in standard deviations of the noise.
     noise_name: name of the setting that determines the noise, for the message.
-
-    Accountants need the square of mu as a normal double. At mu = 0 the output does not depend on
-    the input.
     """
+    # Accountants need the square of mu as a normal double. At mu = 0 the output does not depend on
+    # the input.
     if not 1e-100 <= mu <= 1e100:
         raise InputError(
             f"Expected a sensitivity from 1e-100 to 1e+100 standard deviations of the noise, got "
@@ -207,9 +208,8 @@ class Repetition(Checked, ABC):
 
     ``mechanism``: the inner mechanism.
     ``count``: number of applications.
-    ``concrete_classes``: the two classes of instances, between which the constructor chooses (class
-        attribute). The second is a subclass of the first with a privacy curve, for inner mechanisms
-        with Gaussian noise. The first is for all other inner mechanisms.
+    ``concrete_classes``: the classes of instances (class attribute): first without a privacy curve,
+        then a subclass with a privacy curve, for inner mechanisms with Gaussian noise.
 
     Outputs have shape (*size, count, *inner output).
     """
@@ -386,16 +386,16 @@ def check_epsilon_range(epsilon: float) -> None:
 def compute_input_ignore_prob(epsilon: float, n_outputs: int, n_favoured: int = 1) -> float:
     """Computes the probability a with which a mechanism must ignore its input, for an epsilon.
 
+    The mechanism draws uniformly from all outputs with probability a, and otherwise uniformly from
+    the outputs that the input favours. The result is a = 1/(1 + (e^epsilon - 1)
+    n_favoured/n_outputs), rounded up to a double.
+
     epsilon: epsilon of the mechanism.
     n_outputs: number of possible outputs.
     n_favoured: number of outputs that the input makes more likely.
-
-    The mechanism draws uniformly from all outputs with probability a, and otherwise uniformly from
-    the outputs that the input favours. A favoured output is then 1 + (1 - a) n_outputs/(a
-    n_favoured) times as likely as another output. This ratio is e^epsilon for a = 1/(1 + (e^epsilon
-    - 1) n_favoured/n_outputs). The result is rounded up to a double, so that the ratio never
-    exceeds e^epsilon.
     """
+    # A favoured output is 1 + (1 - a) n_outputs/(a n_favoured) times as likely as another output.
+    # This ratio is e^epsilon for the exact a. Rounding up keeps the ratio from exceeding e^epsilon.
     growth = _DIGITS.subtract(_DIGITS.exp(Decimal(epsilon)), Decimal(1))
     return round_up(1 / (1 + Fraction(growth) * Fraction(n_favoured, n_outputs)))
 

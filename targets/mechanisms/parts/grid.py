@@ -36,10 +36,13 @@ class GridNoise(IntervalMechanism, ABC):
     ``low``, ``high``: ends of the range of an entry.
     ``step``: step of the grid, a power of two, so that doubles represent its multiples exactly.
 
-    The entry is rounded to a multiple of ``step`` before the noise is added (ties to even). All
-    inputs are rounded by the same function, so that the sensitivity is the distance between ``low``
-    and ``high`` after rounding. The mechanism acts elementwise on arrays of any shape.
+    The entry is rounded to a multiple of ``step`` before the noise is added (ties to even). The
+    sensitivity is the distance between ``low`` and ``high`` after rounding. The mechanism acts
+    elementwise on arrays of any shape.
     """
+
+    # All inputs are rounded by the same function, so that no pair of rounded inputs is farther
+    # apart than the rounded ends.
 
     low: FiniteFloat
     high: FiniteFloat
@@ -106,9 +109,10 @@ def convert_to_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
 def draw_bernoulli(rate: float, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Draws flags that are True with probability exactly ``rate``, bool of shape ``shape``.
 
-    The probability is also exact if ``rate`` is close to 0. Random digits to the base 2^53 are
-    compared with the digits of ``rate``, until a random digit differs from that of ``rate``.
+    The probability is also exact if ``rate`` is close to 0.
     """
+    # Random digits to the base 2^53 are compared with the digits of ``rate``, until a random digit
+    # differs from that of ``rate``.
     digit = math.floor(rate * _BITS)
     drawn = rng.integers(0, 2**53, math.prod(shape))
     out = drawn < digit
@@ -143,10 +147,11 @@ def draw_bernoulli_exp(
 def _draw_exp_below_one(top: NDArray[Any], denominator: int, rng: Generator) -> NDArray[np.bool_]:
     """Draws True with probability e^-g for g = top/denominator in [0, 1].
 
-    Bernoulli draws of rate g/1, g/2, g/3, ... are made until one fails. The k-th draw is made with
-    probability g^(k-1)/(k-1)!, so that the failure is at an odd k with probability 1 - g + g^2/2 -
-    ... = e^-g (von Neumann 1951; Canonne, Kamath and Steinke 2020, Algorithm 1).
+    Source: von Neumann 1951; Canonne, Kamath and Steinke 2020, Algorithm 1.
     """
+    # Bernoulli draws of rate g/1, g/2, g/3, ... are made until one fails. The k-th draw is made
+    # with probability g^(k-1)/(k-1)!, so that the failure is at an odd k with probability 1 - g +
+    # g^2/2 - ... = e^-g.
     out, running, k = np.zeros(len(top), dtype=bool), np.arange(len(top)), 1
     while running.size:
         on = rng.integers(0, denominator, running.size) < top[running]
@@ -161,9 +166,9 @@ def draw_geometric(scale: Fraction, rng: Generator, size: int) -> NDArray[np.int
     """Draws ``size`` integers g >= 0 with probabilities exactly proportional to e^(-g/scale).
 
     The range of g is not truncated. The numerator of ``scale`` must be below 2^53 and its
-    denominator below 2^63. Source: Canonne, Kamath and Steinke 2020, Algorithm 2; here all integers
-    are drawn together.
+    denominator below 2^63. Source: Canonne, Kamath and Steinke 2020, Algorithm 2.
     """
+    # In contrast to the paper's algorithm, all integers are drawn together.
     t, s = scale.numerator, scale.denominator
     low, pending = np.zeros(size, dtype=np.int64), np.arange(size)
     while pending.size:

@@ -15,9 +15,8 @@ class TwoRoundNoise(Checked):
 
     In round 1, client i sends g_i + xi_i, its gradient plus noise. The server sees only the sum S
     over clients. In round 2, client i sends R_i = -xi_i + xi'_i, which replaces the noise xi_i by
-    smaller noise xi'_i. The server sees every R_i. A client that has not dropped out by the end of
-    a round is a survivor of this round. Variances are in units of sigma^2, where sigma is the
-    protocol's scale of the noise.
+    smaller noise xi'_i. The server sees every R_i. A survivor of a round has not dropped out by its
+    end. Variances are in units of sigma^2, where sigma is the protocol's scale of the noise.
 
     ``n_users``: number n of users.
     ``omega``: largest share of users who may drop out in round 1.
@@ -32,25 +31,30 @@ class TwoRoundNoise(Checked):
         means m. If the server announces too many, clients add too little noise.
     ``repaired``: whether clients follow the repaired protocol, see below.
 
-    The server estimates the gradient g of one honest user by S' + c (sum of R_i). S' is the sum of
-    g and of the noise xi_i of the h1 honest survivors, and c = zeta1/(zeta1 + zeta2). The best
-    estimate has this c, the mean g, and the variance
+    Let g be the gradient of one honest user. All messages together reveal as much of g as one
+    Gaussian with mean g and the variance
 
         v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1.
 
-    All messages together reveal as much of g as one Gaussian of that variance: mu = |g|/(sigma
-    sqrt(v)). For honest users and an honest server, v is a (b/(1 - omega + a) + (1 - b)/(1 -
-    omega)) with a = m/n and b = replaced/m (docs/claims.md). Without dropouts v is 1/(2 - omega) <
-    1. The paper (Li et al. 2021, Theorem 5) accounts for the sum S + sum of R_i alone:
-    ``claimed_variance``.
+    The sensitivity in standard deviations is mu = |g|/(sigma sqrt(v)). Without dropouts, and if all
+    are honest, v is 1/(2 - omega) < 1. The paper (Li et al. 2021, Theorem 5) accounts for the sum S
+    + sum of R_i alone: ``claimed_variance``.
 
-    In the ``repaired`` protocol xi_i = a_i + b_i has independent parts of variance zeta2 and zeta1
-    - zeta2, and R_i = -b_i. Then c = 1, and v is the variance of the final sum S + sum of R_i. The
-    ``repaired`` protocol needs announced > (1 - omega) n, so that zeta1 - zeta2 is positive. It
-    does not protect against a server that announces too many survivors. Against such a server,
-    clients must learn the number from each other (from signed lists, as in secure aggregation with
-    an active adversary), or must not replace noise.
+    In the ``repaired`` protocol, xi_i = a_i + b_i has independent parts of variance zeta2 and zeta1
+    - zeta2, and R_i = -b_i. v is then the variance of the final sum S + sum of R_i. The protocol
+    needs announced > (1 - omega) n. It does not protect against a server that announces too many
+    survivors.
     """
+
+    # Derivation: the server estimates g by S' + c (sum of R_i). S' is the sum of g and of the noise
+    # xi_i of the h1 honest survivors, and c = zeta1/(zeta1 + zeta2). The best estimate has this c,
+    # the mean g, and the variance v.
+    # For honest users and an honest server, v is a (b/(1 - omega + a) + (1 - b)/(1 - omega)) with a
+    # = m/n and b = replaced/m (docs/claims.md).
+    # In the repaired protocol, c = 1, and announced > (1 - omega) n makes zeta1 - zeta2 positive.
+    # Against a server that announces too many survivors, clients must learn the number from each
+    # other (from signed lists, as in secure aggregation with an active adversary), or must not
+    # replace noise.
 
     n_users: Count
     omega: ShareOrZero
@@ -92,8 +96,7 @@ class TwoRoundNoise(Checked):
     def min_masked(self) -> float:
         """Smallest number of survivors of round 1 with which the protocol continues.
 
-        The number is (1 - ``omega``) ``n_users``, where ``omega`` is the largest share of users who
-        may drop out in round 1.
+        The number is (1 - ``omega``) ``n_users``.
         """
         return (1.0 - self.omega) * self.n_users
 
@@ -117,7 +120,7 @@ class TwoRoundNoise(Checked):
         """Weight c of the messages of round 2 in the server's best estimate of a gradient.
 
         The estimate is S + c (sum of R_i). S is the sum of noisy gradients in round 1, and R_i are
-        the messages of round 2, which replace noise.
+        the messages of round 2.
         """
         first, second = self.round_1_variance, self.round_2_variance
         return 1.0 if self.repaired else first / (first + second)
@@ -126,9 +129,9 @@ class TwoRoundNoise(Checked):
     def variance(self) -> float:
         """Variance of the noise that hides one honest user's gradient from the server.
 
-        The unit is sigma^2, where sigma is the protocol's scale of the noise. The server sees the
-        sum of the messages of round 1, and every message of round 2.
+        The unit is sigma^2, where sigma is the protocol's scale of the noise.
         """
+        # The server sees the sum of the messages of round 1, and every message of round 2.
         own = self.round_2_variance if self.repaired else 1.0 / (self.min_masked + self.n_announced)
         return self._sum_over_honest(own)
 
@@ -136,9 +139,9 @@ class TwoRoundNoise(Checked):
     def claimed_variance(self) -> float:
         """Variance of the honest users' noise in the final sum of both rounds, in units of sigma^2.
 
-        The paper accounts for this sum alone, although the server also sees every single message
-        of round 2.
+        The paper accounts for this sum alone.
         """
+        # The server also sees every single message of round 2.
         return self._sum_over_honest(self.round_2_variance)
 
     def _sum_over_honest(self, replaced: float) -> float:
@@ -158,22 +161,19 @@ def min_variance(
     repaired: whether clients follow the repaired protocol
 
     The variance v is ``TwoRoundNoise.variance``, in units of sigma^2, for the scale sigma of the
-    noise. The protocol of ``TwoRoundNoise`` has n users, of whom m survive round 1. The result is 0
-    if colluding users leave no noise.
-
-    The variance is smallest if m = (1 - omega) n users survive round 1, and nobody drops out of
-    round 2. It is then
+    noise. Its smallest value is
 
         v = (1 - omega - colluding)/((1 - omega) (1 + L)),    with L in place of 1 + L if repaired.
 
-    For an honest server and honest users, v is 1/2 for every omega, or 1 if repaired. The repaired
-    v is the limit as m falls to (1 - omega) n. It is also the smallest variance of the final sum,
-    whether the protocol is repaired or not.
-
-    Derivation: the noise of a survivor of round 2 has at most the variance of round 1, so that a
-        dropout in round 2 only adds noise. Without such dropouts, v is (m - colluding n)/((1 -
-        omega) n + L m), or (m - colluding n)/(L m) if repaired. Both increase with m.
+    For an honest server and honest users, this is 1/2 for every omega, or 1 if repaired. The result
+    is 0 if colluding users leave no noise.
     """
+    # Derivation: the noise of a survivor of round 2 has at most the variance of round 1, so that a
+    # dropout in round 2 only adds noise. Without such dropouts, and if m of n users survive round
+    # 1, v is (m - colluding n)/((1 - omega) n + L m), or (m - colluding n)/(L m) if repaired. Both
+    # increase with m, so that v is smallest at m = (1 - omega) n. The repaired v is the limit as m
+    # falls to (1 - omega) n. It is also the smallest variance of the final sum, whether the
+    # protocol is repaired or not.
     for name, share in (("omega", omega), ("colluding", colluding)):
         if not 0.0 <= share < 1.0:
             raise InputError(f"Expected {name} in [0, 1), got {share!r}. Give a share of users.")
