@@ -1,10 +1,9 @@
 """Random numbers of many clients at once, with one counter-based generator per client.
 
-A client's draws depend only on its own 64-bit seed and on their position in its stream. A batch of
-clients therefore draws the same numbers as the clients one by one, in any order and in blocks of
-any size, and a draw can be repeated instead of stored. The word at position n (from 0) is the seed
-plus n + 1 times the golden ratio, hashed twice by the finalizer of SplitMix64 (Steele, Lea and
-Flood, OOPSLA 2014).
+A client's draws depend only on its own 64-bit seed and on their position in its stream. So a batch
+of clients draws the same numbers as each client alone, in any order. The word at position n (from
+0) is the seed plus n + 1 times the golden ratio, hashed twice by the finalizer of SplitMix64
+(Steele, Lea and Flood, OOPSLA 2014).
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ class Streams:
         clients: index of the stream that each draw uses
         positions: position in this stream of the 64-bit word that the draw uses, from 0
 
-        Both arrays are broadcast against each other, and the result has their common shape.
+        The arrays are broadcast to a common shape, the shape of the result.
         """
         return _to_laplace(self._draw_words_at(clients, positions))
 
@@ -119,7 +118,7 @@ class Streams:
         clients: index of the stream that each draw uses
         positions: position in this stream of the 64-bit word that the draw uses, from 0
 
-        Both arrays are broadcast against each other, and the result has their common shape.
+        The arrays are broadcast to a common shape, the shape of the result.
         """
         from scipy.special import ndtri
 
