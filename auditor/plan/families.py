@@ -9,17 +9,15 @@ A family is a package with a ``base.py``. Every other module in the package defi
 
 There are these exceptions:
 
-- Related members may have a package of their own inside the family.
-- A package ``parts`` has code that members share.
-- A file whose name ends in the name of its folder (``attribute_attacks`` in ``attacks``) has one
-  member per public class. The same holds for a family that is a single file (``learners``). These
-  members are named like their classes.
-- A member of "papers" is a folder with claims. The systems in the folder, which are modules or
-  lines of a table, are members of "targets".
+- A package inside the family may have further members; a package ``parts`` has shared code.
+- A file whose name ends in the name of its folder (``attribute_attacks`` in ``attacks``), or a
+  family that is a single file (``learners``), has one member per public class, named like the
+  class.
+- A member of "papers" is a folder with claims. The systems in the folder are members of "targets".
 
 Other installed packages add members to the families in ``PLUGIN_FAMILIES`` by entry points of the
-group ``fedrec_auditor.<family>``. A plug-in (member that another package adds) that cannot be
-loaded is left out, and a message says so.
+group ``fedrec_auditor.<family>``: plug-ins. A plug-in that cannot be loaded is left out, and a
+message says so.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ class ComponentFamily:
     ``kind``: name of the family on the command line.
     ``package``: name of the package of its members.
     ``protocol_names``: names of protocols in the module ``base`` of the package. A plug-in (member
-        that another package adds) must satisfy one of them.
+        of another package) must satisfy one of them.
     ``has_settings``: whether the fields of a member are its settings.
     ``has_default``: whether a member can be constructed without settings.
 
@@ -265,12 +263,9 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
 def suggest_names(name: str, names: Sequence[str], otherwise: str, max_names: int = 3) -> str:
     """Returns a hint with the ``names`` that are similar to a wrong ``name``.
 
-    - If some of the ``names`` begin with ``name``, the hint has these names.
-    - Otherwise it has at most ``max_names`` similar names.
-    - If no name is similar, it has the text ``otherwise`` and all names, or is empty if
-      ``otherwise`` is empty.
-
-    Case and underscores do not count.
+    The hint has the names that begin with ``name``, or else at most ``max_names`` similar names. If
+    no name is similar, it has the text ``otherwise`` and all names; it is empty if ``otherwise`` is
+    empty. Case and underscores do not count.
 
     >>> suggest_names("FMF", ["fcf", "fmf-ldp", "fmf-vfl"], "There are")
     'Did you mean fmf-ldp or fmf-vfl?'
