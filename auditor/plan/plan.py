@@ -163,10 +163,10 @@ class Plan(BaseModel):
     ``estimator``: name of the estimator of lower bounds from sampled scores.
     ``by``: name of the attack whose guess is the adversary's score in the games "round" and
         "training"; None for the strongest known adversary.
-    ``games``: games (experiments that measure epsilon) for every system: "local": one client's
-        message; also runs attacks and utility on a training; "round", "training": a canary (a
-        designed user) in a small ``population``; "one-run": many ``canaries`` in one training on
-        all data.
+    ``games``: games (experiments that measure epsilon) for every system. "local" measures one
+        client's message, and also runs attacks and utility on a training. "round" and "training"
+        have a canary (a designed user) in a small ``population``. "one-run" has many ``canaries``
+        in one training on all data.
     ``runs``: number of runs of each world (neighbouring input) in "round" (by default 20,000) and
         "training" (1,000).
     ``population``: numbers of users and items in the games "round" and "training".

@@ -1,9 +1,8 @@
 """Renders the record of an audit for continuous integration: SARIF 2.1.0 (OASIS) and JUnit XML.
 
-A SARIF result concerns a system instead of a line in a file, so it has a logical location. It also
-has a physical location (the record or the tested code), because GitHub rejects results without one.
-Elements of JUnit follow the schema that Jenkins publishes: properties come first, and in a test
-case error or failure precedes system-out.
+A SARIF result concerns a system, so it has a logical location. It also has a physical location (the
+record or the tested code), which GitHub requires. JUnit elements follow the schema that Jenkins
+publishes.
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ def render_sarif(
     """Renders the record of an audit as SARIF 2.1.0.
 
     record: the record.
-    gate: rule for failing CI. It sets the smallest advantage over guessing at which an attack
-        result counts as a leak.
+    gate: rule for failing CI, which sets the smallest advantage over guessing of a leak.
     checks: results of checks of properties that epsilon does not express, such as a shared seed.
     place: path of the file to which results refer, and a line in it.
 

@@ -41,7 +41,7 @@ def format_csv_table(record: record_rows.Contents, name: str) -> str:
     - An entry of a nested object has a column of the form ``claim.epsilon``.
     - A text is on one line. It begins with a ' if a spreadsheet would read it as a formula.
     - A cell with None is empty; infinity is written as "inf".
-    - A verdict is written as its label in reports, not as its code in JSON.
+    - A verdict is written as its label in reports.
     - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
     """
     if name == "attacks":

@@ -384,8 +384,9 @@ _BLOCK = 2**22  # numbers per block of messages that is checked at once
 class PartForm(StrEnum):
     """Form in which a file stores one named part of messages: whole, or as some rows of a table.
 
-    FULL: all numbers of the part SENT_ROWS: the rows that a client sent MOVED_ROWS: the rows that
-    differ from the broadcast; the remaining rows were sent unchanged
+    FULL: all numbers of the part
+    SENT_ROWS: the rows that a client sent
+    MOVED_ROWS: the rows that differ from the broadcast; the remaining rows were sent unchanged
     """
 
     FULL = "whole"
