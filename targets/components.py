@@ -1,9 +1,10 @@
 """Storage formats of the messages that clients send in one round of training.
 
 A message has named parts, such as an item table. A ``Component`` holds one part of the messages of
-all clients, in a compact format. Attacks see only the arrays that clients send, through
-``targets.transcript.ComponentView``.
+all clients, in a compact format.
 """
+
+# Attacks see only the arrays that clients send, through ``targets.transcript.ComponentView``.
 
 from __future__ import annotations
 
@@ -87,12 +88,12 @@ class Component(ABC):
         streams, or other components (class attribute)
 
     This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
-    ``kind``. In a component that wraps another component, the first of ``per_client_fields`` is the
-    wrapped component, which gives the default kind, learning rate and shape. The argument
-    ``clients`` of a method holds indices of clients.
+    ``kind``. The argument ``clients`` of a method holds indices of clients.
     """
 
     __slots__ = ()
+    # In a component that wraps another component, the first of these fields is the wrapped
+    # component, which gives the default kind, learning rate and shape.
     per_client_fields: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -168,10 +169,9 @@ class Component(ABC):
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
         """Returns client, position and value of all E entries in the lists of ``clients``.
 
-        The three arrays (E,) are: the client of each entry, as an index into ``clients``; the
-        entry's position in the client's list; and its value. They are in the order of clients and
-        positions, without padding. A message must be a list, shape (width,), padded with
-        ``LIST_PADDING``.
+        A message must be a list, shape (width,), padded with ``LIST_PADDING``. The result has three
+        arrays (E,), in the order of clients and positions: client of each entry (index into
+        ``clients``), position in the list, and value.
         """
         parts = [(np.zeros(0, np.intp),) * 2 + (self.to_dense(clients[:0]).ravel(),)]
         for block in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):
@@ -387,14 +387,12 @@ class SparseRows(Component):
     n_rows: the number of rows M
     kind: type of the messages, such as gradients
     learning_rate: public learning rate r (a message is -r times the sender's gradient), or None
-    broadcast: the model (M, d) that was broadcast; None if clients send only their stored rows
-
-    - Without ``broadcast``, the remaining rows were not sent, and ``to_dense`` fills them with
-      zeros.
-    - With ``broadcast``, each client sends the whole matrix: outside the stored rows, it equals
-      ``broadcast``. An adversary who knows the broadcast sees which rows the client changed.
+    broadcast: the broadcast model (M, d), if each client sends a whole matrix that equals it
+        outside the stored rows; None if each client sends only its stored rows
     """
 
+    # Without ``broadcast``, ``to_dense`` fills the rows that were not sent with zeros. With
+    # ``broadcast``, an adversary who knows it sees which rows the client changed.
     indptr: Ints
     row_ids: Ints
     values: NDArray[Any]

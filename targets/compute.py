@@ -30,8 +30,8 @@ class Machine(Checked):
     device: torch device ("cpu", "cuda", "cuda:1") for systems whose clients are trained in torch;
         the last bits of results may depend on it
     threads: number of threads of one process
-    memory: maximum size in bytes of a training's uploads in memory; further uploads are stored in
-        memory-mapped files, which are removed with the transcript
+    memory: maximum size in bytes of a training's uploads in memory; further uploads are in
+        memory-mapped files
     folder: directory of the memory-mapped files; None means a temporary one
     """
 

@@ -1,13 +1,8 @@
 """Types that declare the allowed values of settings, and the check of settings against them.
 
 Settings are the dataclass fields of systems under audit, local learners and randomizers. The type
-of a field declares its allowed values:
-
-- ``Count``, ``Positive`` and similar types are ranges of numbers.
-- ``bool`` allows true and false, and a ``Literal`` allows its values.
-
-The base class ``Checked`` raises InputError for all other values. ``describe_setting`` returns the
-meaning of a setting.
+of a field declares its allowed values: a range of numbers (``Count``, ``Positive``, ...), ``bool``,
+or a ``Literal``. The base class ``Checked`` raises InputError for all other values.
 """
 
 from __future__ import annotations
@@ -127,8 +122,8 @@ class NoiseSetting:
 
     noise_names: names of the noise settings, which grow with the noise, such as noise scales
     budget_names: names of the budget settings, which shrink as the noise grows, such as epsilon
-    noiseless_value: value that switches the noise off (or almost) if all these settings have it:
-        about 0 for noise settings, or a huge number for budgets. None if there is no such value
+    noiseless_value: value of all these settings that switches the noise off: about 0 for noise
+        settings, a huge number for budgets. None if there is no such value
 
     A setting of a nested object is named by its attribute path, such as "protection.epsilon".
 

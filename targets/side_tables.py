@@ -69,15 +69,12 @@ class SideTables:
     - Other numbers are cut into named bins; by default, each bin has a third of the users.
     - An empty cell, NA, N/A, NaN or null means that the user has no value.
 
-    The columns of ``items`` are:
+    A column of titles in ``items`` gives titles, unless the identifiers are texts, which serve as
+    titles. A column of genres may have several genres per cell, separated by bars, semicolons or
+    commas. All other columns are added to the genres as "column: category".
 
-    - Titles. They are not used for items whose identifiers are texts, which are titles themselves.
-    - Genres. A cell may contain several genres or tags, separated by bars, semicolons or commas.
-    - Other columns, whose categories are added to the genres as "column: category".
-
-    A column of dates, or of too many distinct values for an inference attack, is left out. The
-    notes of the result (``Interactions.notes``) name such columns, and count identifiers without a
-    match. Memory: 4 bytes per cell, and the distinct texts.
+    ``Interactions.notes`` of the result name columns that are left out: dates, and columns of too
+    many distinct values.
 
     Raises InputError in these cases:
 

@@ -1,9 +1,8 @@
 """Random numbers of many clients at once, with one counter-based generator per client.
 
 A client's draws depend only on its own 64-bit seed and on their position in its stream. So a batch
-of clients draws the same numbers as each client alone, in any order. The word at position n (from
-0) is the seed plus n + 1 times the golden ratio, hashed twice by the finalizer of SplitMix64
-(Steele, Lea and Flood, OOPSLA 2014).
+of clients draws the same numbers as each client alone. The generator is SplitMix64 (Steele, Lea and
+Flood, OOPSLA 2014), with its finalizer applied twice.
 """
 
 from __future__ import annotations
@@ -68,6 +67,8 @@ class Streams:
 
         The words have the positions ``start`` to ``start + count - 1`` in their stream.
         """
+        # The word at position n (from 0) is the seed plus n + 1 times the golden ratio, hashed
+        # twice.
         with np.errstate(over="ignore"):
             steps = np.arange(start + 1, start + count + 1, dtype=np.uint64) * _GOLDEN
             return _mix(_mix(self.seeds[:, None] + steps))

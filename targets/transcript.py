@@ -2,12 +2,11 @@
 
 A vantage is the position of an adversary: server, behind a shuffler, behind secure aggregation,
 another client, or outsider who gets the published model. A ``View`` holds the messages that the
-adversary sees there. A ``Transcript`` holds all messages in their storage format
-(``targets.components``).
-
-Attacks see a training only through this module: they may not import systems, mechanisms, data sets
-or storage formats.
+adversary sees there. A ``Transcript`` holds all messages in their storage format.
 """
+
+# Attacks see a training only through this module: they may not import systems, mechanisms, data
+# sets or storage formats.
 
 from __future__ import annotations
 
@@ -39,9 +38,8 @@ class Uploads:
 
     users: indices of the senders (n,), in ascending order in a training. Senders are users, or
         silos (organisations) if ``PublicInfo.n_silos`` is not None
-    components: the parts of the messages by name, such as "item" for the item table, each for all n
-        senders. Names of parts that belong together begin with the same word before a dot, such as
-        "user.W1" and "user.b"
+    components: the parts of the messages by name, such as "item" for the item table. Names of parts
+        that belong together begin with one word before a dot, such as "user.W1" and "user.b"
 
     Raises InputError unless every component has one message per sender.
 
@@ -69,8 +67,8 @@ class Round:
 
     broadcast: the model sent to the clients, as arrays by name; None if the server sends none
     uploads: the clients' messages
-    cleartext: messages that the server receives in the clear and linked to their senders, even
-        under secure aggregation; None if there are none
+    cleartext: messages that the server can link to their senders even under secure aggregation;
+        None if there are none
     """
 
     broadcast: Broadcast | None
@@ -119,8 +117,8 @@ class DeviceCode(Protocol):
         """Runs the client's code on given histories, and returns the messages that it would upload.
 
         met: the simulated clients' histories (n, n_items): flags of the items that each client
-            interacted with, or a sparse array of ratings. Missing ratings are drawn at random, and
-            so are attributes and times
+            interacted with, or a sparse array of ratings. All missing data, such as times, are
+            drawn at random
         broadcast: the model that the clients received; None if they received none
         rng: source of randomness
 
@@ -403,12 +401,10 @@ class View:
     def align_item_rows(self) -> View:
         """Returns a view in which row i of every item table is the row of item i.
 
-        Each round becomes h rounds, if an item has h rows in a table (``public.item_rows``, shape
-        (n_items, h)). The k-th of these rounds has the k-th row of every item. Item lists and other
-        lists are only in the first of them.
+        If an item has h rows in a table (``public.item_rows``), each round becomes h rounds. Round
+        k of them has the k-th row of every item. Item lists and other lists are only in the first.
 
-        An array with too few rows for all items stays unchanged, and so does the whole view if
-        ``public.item_rows`` is None.
+        An array with too few rows for all items stays unchanged.
         """
         if (rows := self.public.item_rows) is None:
             return self

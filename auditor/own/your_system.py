@@ -54,9 +54,8 @@ def wrap_system(
     ----------
     client : function ``client(history, model, rng)`` that returns the upload of one device: an
         array, a tensor, a list, or a dictionary of these. ``history`` has ``items``, ``ratings``,
-        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` (its identifier) and
-        ``dense()``. A fourth parameter, ``state``, receives a dictionary that the device keeps
-        between rounds.
+        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` and ``dense()``. A
+        fourth parameter, ``state``, receives a dictionary that the device keeps between rounds.
     model : the first model, of the same types as uploads, or a function that makes it for a given
         number of items. With a function, games use small catalogues and are much faster. None if
         the server broadcasts nothing, or for ``wrap_torch``.
@@ -82,10 +81,9 @@ def wrap_system(
         utility is measured.
     obeys : whether devices accept any model from the server, even a malicious one.
     n_users : number of users for which the claims are made; None if they hold for any number. Give
-        it if devices share the noise, or if sampling or shuffling amplifies privacy. Games in which
-        many users protect each other then run with this number.
+        it if devices share the noise, or if sampling or shuffling amplifies privacy.
     upload_seconds : seconds to compute one message, if it is slow. Games then make as many runs as
-        fit into five minutes of one core by this figure, or fewer if trial runs are much slower.
+        fit into five minutes of one core by this figure.
     drops_out : whether the client may return None. Its device then sends nothing in this round, and
         the server knows which device dropped out.
     rows : public function ``rows(items)`` that returns the rows of items in messages, or their
@@ -162,10 +160,8 @@ def audit_system(
     given : parameters of ``wrap_system``, such as model, server, rounds or proof, and further
         fields of a ``Plan``, such as attacks, quick, seed, confidence, runs or population.
 
-    Without ``runs``, games make as many runs as some minutes allow, by the stated cost of a
-    message. A game makes fewer runs if timed trial runs are more than four times slower. The record
-    states the number. Raises InputError for a faulty client, with the fault and its place in one
-    line.
+    Without ``runs``, games make as many runs as some minutes allow; the record states their number.
+    Raises InputError for a faulty client, with the fault and its place in one line.
 
     >>> import numpy as np
     >>> from fedrec_auditor import Claim

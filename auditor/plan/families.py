@@ -1,23 +1,18 @@
 """Finds the members of a family (exchangeable components, such as attacks) by name, without
 importing them.
 
-A family is a package with a ``base.py``. Every other module in the package defines one member:
-
-- The member's name is the file name with hyphens instead of underscores.
-- The member's class is named like the file, or like the file and the family (``LaplaceProtection``
-  in ``laplace.py``).
+A family is a package with a ``base.py``. Every other module in the package defines one member. The
+member's name is the file name with hyphens for underscores. Its class is named like the file, or
+like the file and the family (``LaplaceProtection`` in ``laplace.py``).
 
 There are these exceptions:
 
 - A package inside the family may have further members; a package ``parts`` has shared code.
-- A file whose name ends in the name of its folder (``attribute_attacks`` in ``attacks``), or a
-  family that is a single file (``learners``), has one member per public class, named like the
-  class.
+- A file named like its folder (``attribute_attacks`` in ``attacks``), or a family that is a single
+  file (``learners``), has one member per public class, named like the class.
 - A member of "papers" is a folder with claims. The systems in the folder are members of "targets".
-
-Other installed packages add members to the families in ``PLUGIN_FAMILIES`` by entry points of the
-group ``fedrec_auditor.<family>``: plug-ins. A plug-in that cannot be loaded is left out, and a
-message says so.
+- Other packages add members (plug-ins) to ``PLUGIN_FAMILIES`` by entry points of the group
+  ``fedrec_auditor.<family>``.
 """
 
 from __future__ import annotations

@@ -77,9 +77,8 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, SettingValue]]:
     """Parses texts such as "fcf.rounds=5" into settings, by name of the system.
 
     A setting is named by its field, by the usual symbol of papers (such as T), or by one of the
-    system's ``aliases``. ``fedncf.protection=laplace`` chooses a part (learner, protection, route),
-    and ``fedncf.protection.epsilon=3`` sets it. Raises InputError for an unknown name, except for a
-    user's own object.
+    system's ``aliases``. A part of a system is its learner, protection or route. Raises InputError
+    for an unknown name, except for a user's own object.
 
     >>> parse_settings(["fmf-ldp.T=5", "fedncf.protection=laplace"])
     {'fmf-ldp': {'rounds': 5}, 'fedncf': {'protection': {'name': 'laplace'}}}
@@ -230,8 +229,7 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
 
     ``kind``: name of the family.
     ``given``: the settings. A part (learner, protection, route) is given by its name, or by a table
-        with its ``name`` and settings. A table without a name overrides settings of the default
-        part.
+        of its ``name`` and settings, of which the default part needs no name.
     ``location``: keys that lead to these settings in a plan.
 
     Raises PlanError for a wrong setting.

@@ -173,7 +173,7 @@ class Plan(BaseModel):
     ``canaries``: number of canaries in "one-run"; by default 1,000, but at most twice the number of
         users.
     ``settings``: for each system, the fields that differ from those of its paper: a number or a
-        text, or for a part (learner, protection, route) a name or a table of a name and settings.
+        text; for a part (learner, protection, route) a name, or a table of a name and settings.
     ``claims``: claims about the user's own system.
 
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)

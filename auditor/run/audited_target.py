@@ -226,7 +226,7 @@ class AuditedTarget:
         """Messages that a vantage shows, and the view of them that attacks receive.
 
         ``is_of_senders``: whether the attack infers data of the messages' senders. The view then
-            includes messages sent without protection, and rows are in the order of the items.
+            includes unprotected messages, and rows are in the order of the items.
 
         Messages that leave the model unchanged or have unusable numbers are left out. Messages are
         shuffled anew for each attack.
@@ -501,7 +501,7 @@ def _explain_needed_canaries(finding: Finding) -> str:
 
     - UNSUBSTANTIATED: the number that would refute the claim about half of the time, if the true
       epsilon were twice as large.
-    - INCONCLUSIVE: the largest epsilon that the canaries of this audit can show, if all are guessed
+    - INCONCLUSIVE: the largest epsilon that this audit can show, if all canaries are guessed
       rightly.
     - Other verdicts: empty.
     """

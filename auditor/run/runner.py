@@ -1,10 +1,12 @@
 """Execution of an audit: splits a plan into tasks, runs them in worker processes, and assembles the
 record.
 
-Every task has its own random seed, and blocks of a computation are combined in order. So the same
-plan gives the same record for any number of workers and threads. Finished tasks are stored in the
-run directory, so that an interrupted audit resumes.
+Equal plans give equal records for any number of workers and threads. Finished tasks are stored in
+the run directory, so that an interrupted audit resumes.
 """
+
+# Every task uses its own random seed, derived from the plan's seed and the task's name. Threads
+# compute blocks of a training and of messages, whose results are combined in order.
 
 from __future__ import annotations
 
@@ -75,17 +77,17 @@ def audit(
     ----------
     targets : name of a system, several names, or "all"; by default systems of five papers.
     fields : other fields of a ``Plan``: data, seed, confidence, quick, attacks, games, runs,
-        population, canaries, estimator, by, settings, ...; None for the default. ``data`` may be
-        anything that ``audit_system`` accepts; ``users`` and ``items`` may be DataFrames.
+        settings, ... ``data`` may be anything that ``audit_system`` accepts; ``users`` and
+        ``items`` may be DataFrames.
     out : run directory for reports and stored tasks. Without it, nothing is written.
     jobs : number of worker processes; default: all cores. The number does not change the result.
     device : device on which clients are simulated, as torch names it ("cuda"); default: the CPU.
     memory : GiB that all workers together may use; default: the memory of the machine.
     backend : system that runs the workers: "loky" on this machine, or the cluster of "dask" or
-        "ray" at ``address``. The choice does not change the result.
-    progress : whether to show progress, on standard error or in a notebook; None shows it only in a
-        terminal or a notebook. A function is called with a ``ProgressReport`` when a task ends and
-        about once a second, from a separate thread.
+        "ray" at ``address``.
+    progress : whether to show progress; None shows it only in a terminal or a notebook. A function
+        is called with a ``ProgressReport`` when a task ends and about once a second, from a
+        separate thread.
 
     Raises InputError for invalid arguments or data.
 

@@ -52,16 +52,16 @@ def combine_trainings(
     - ``lows``, ``highs``: ends of the figure's confidence interval over users, per training, (n,).
     - ``confidence``: confidence of the combined interval.
 
-    The half-width of the combined interval is the root of the sum of two squares: the half-width of
-    Student's t over the trainings, and the mean half-width over users (method of variance estimates
-    recovery; Zou and Donner, Statistics in Medicine 2008).
+    Source: method of variance estimates recovery (Zou and Donner, Statistics in Medicine 2008).
 
     >>> mean = combine_trainings([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
     >>> round(mean.mean, 3), round(mean.ci_low, 3), round(mean.ci_high, 3)
     (0.52, 0.469, 0.571)
     """
     # The model of a figure is mean + training effect + user effect. The users are the same in every
-    # training, so that their effect does not average out. If the held-out data are redrawn in each
+    # training, so that their effect does not average out. The half-width of the combined interval
+    # is therefore the root of the sum of two squares: the half-width of Student's t over the
+    # trainings, and the mean half-width over users. If the held-out data are redrawn in each
     # training, the spread of the trainings includes a part of the users' effect, so that the
     # interval is wider than necessary.
     figures = np.asarray(values, dtype=float)

@@ -40,7 +40,7 @@ class Workload:
 
     - ``memory_bytes``: bytes in memory, without stored messages.
     - ``stored_message_bytes``: bytes of all stored messages, in memory or on disk; right within a
-      factor of 2, but not for messages that are drawn when they are read.
+      factor of 2, except for messages that are drawn when they are read.
     - ``training_seconds``: time of the training, right within a factor of 20; used only to refuse
       trainings that take too long.
 

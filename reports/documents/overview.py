@@ -1,9 +1,10 @@
 """Drawing of the claimed, the proved and the shown epsilon on one axis, as SVG.
 
-The proved epsilon is an upper bound by accounting, the shown one a lower bound by measurement. The
-overview of an audit has one row per system, with the best attack beside it. The "ladder" of a
-system has one row per judged claim. A bar covers the epsilons that the two bounds leave possible: a
-claim to its left is false, a claim to its right is proved.
+- Claimed: stated by the system. Proved: an upper bound by accounting. Shown: a lower bound.
+- A bar covers the epsilons that the two bounds leave possible: a claim to its left is false, a
+  claim to its right is proved.
+- The overview of an audit has one row per system, with the best attack. The "ladder" of a system
+  has one row per judged claim.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class EpsilonRow:
         claim.
     attack_label: name of the best attack, or the reason why there is none; empty in a drawing
         without attacks (the "ladder" of one system).
-    attack_advantage: advantage of the best attack, (success - guess) / (1 - guess), with the lower
+    attack_advantage: advantage of the best attack, (success - guess) / (1 - guess), at the lower
         confidence limit of its success; 0 without an attack that beats guessing.
     advantage_percent: ``attack_advantage`` in percent, rounded down, as text; empty without an
         attack that beats guessing.

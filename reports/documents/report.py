@@ -144,7 +144,7 @@ def build_system_document(
     anchor: HTML ids of the system and its findings; None leaves out drawings and most revealing
         inputs, which only the HTML page has.
     alone: whether the document stands alone. Otherwise it omits the parts that a report has once
-        for all systems: assumptions of the attacks, counts per attack, attacks that did not run.
+        for all systems, such as assumptions of the attacks.
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding

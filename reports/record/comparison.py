@@ -2,16 +2,24 @@
 
 Only the following differences count as changes, so that noise does not count:
 
-- Another verdict. It is better only if the claim is now proved, because a refutation remains true.
-- Another epsilon, if the two audits' intervals (lower bound to upper bound) do not overlap. A lower
-  bound that is calculated and tight is also an upper bound.
+- Another verdict.
+- Another epsilon, if the two audits' intervals (lower bound to upper bound) do not overlap.
 - Another proved upper bound or calculated lower bound of epsilon, if it differs by more than a
-  thousandth (the rounding of accountants). A larger bound is worse, a smaller upper bound is
-  better, and a smaller lower bound is neither: the true epsilon may exceed it.
+  thousandth (the rounding of accountants).
 - Another result of an attack or of utility, if the confidence intervals do not overlap after each
-  is widened for the number of compared results. If the seeds of the audits differ, such a change is
-  neither worse nor better, because the intervals do not cover another seed.
+  is widened for the number of compared results.
+
+Directions of a change:
+
+- A verdict is better only if the claim is now proved, because a refutation remains true.
+- A larger bound is worse, a smaller upper bound is better, and a smaller lower bound is neither:
+  the true epsilon may exceed it.
+- Results of trainings with different seeds are neither better nor worse, because the intervals do
+  not cover another seed.
 """
+
+# A lower bound that is calculated and tight is also an upper bound. The bounds of an audit hold
+# together at the confidence of its plan.
 
 from __future__ import annotations
 
@@ -352,9 +360,9 @@ class Comparison:
 
         - a finding (judged claim) with a worse verdict, or a new finding that fails ``gate``;
         - an epsilon with a larger lower or upper bound;
-        - at an equal seed, a leak (an attack's metric above guessing) whose confidence interval
-          lies above the interval of this metric in the baseline;
-        - with ``--fail-on leak``, a leak whose metric the baseline does not have.
+        - a leak (an attack's metric above guessing) whose confidence interval lies above the
+          baseline's, if the seeds are equal;
+        - a new leak, if the gate is on leaks.
 
         With ``--fail-on never`` nothing is worse. Waived results are not compared.
         """

@@ -191,7 +191,7 @@ class BaselineUtility:
     """Utility of a simple recommender, with which the utility of a system is compared.
 
     name: phrase with the method, such as "recommending popular items".
-    low, high: smallest and largest value of this utility; they differ only if it was divided by the
+    low, high: smallest and largest value of this utility; different only after division by the
         utilities of several systems without noise.
     """
 
@@ -253,9 +253,7 @@ def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
     """Groups the results of a sweep by system, for the drawing of utility against leakage.
 
     A system has up to two frontiers: one for settings whose utility can be divided by the utility
-    without noise, and one for the other settings with measured utility. A frontier has one metric
-    of utility, the attack with the largest gain over guessing, and the epsilons in one scope: the
-    first with a claim, or else with an upper bound, or else with a lower bound.
+    without noise, and one for the other settings with measured utility.
     """
     over_twin = {row.variant for row in swept.relative}
     twins = {swept.variants[index].twin for index in over_twin}

@@ -4,14 +4,15 @@ The advantage of an attack is its lower limit minus the baseline, divided by 1 -
 default, a result with an advantage of .05 or more counts as a leak. A smaller one is marked
 ``is_small``.
 
-The results of one system are tested together by Holm's procedure (1979): the probability that any
-of them seems to beat guessing by chance is at most (1 - confidence) / 2. The reported lower limits
-hold for all results of the system together, by Bonferroni's correction.
-
 The severity of a system follows from the rows of the record by a rule with a version number
 (docs/reading-a-report.md).
 """
 
+# The results of one system are tested together by Holm's procedure (1979): the probability that any
+# of them seems to beat guessing by chance is at most (1 - confidence) / 2, whatever else the audit
+# contains. The reported lower limits hold for all results of the system together, by Bonferroni's
+# correction.
+#
 # The record has the interval of each result, but not its sample. Limits at other confidences, and
 # thus the test, are therefore computed for a share of as many subjects as would give this interval
 # (the exact limits of Clopper and Pearson 1934, with the effective sample size of Korn and Graubard

@@ -60,12 +60,11 @@ class GateOutcome:
         The first of these rules that applies gives the exit code:
 
         - 3 if the record has errors, or contradicts itself (verdict UNSOUND);
-        - 3 if nothing became worse, and the record and the ``baseline`` have no judged claim in
-          common (without judged claims: no attack result);
+        - 3 if nothing became worse, and no judged claim (or, without claims, no attack result) is
+          in both records;
         - 1 if ``gate`` fails;
-        - 3 if a claim could not be tested, if a system whose severity the gate needs was not
-          assessed, or if a leak was assessed in the baseline but not now, unless the gate allows
-          this;
+        - 3 if a claim could not be tested, or a severity or leak that the gate needs was not
+          assessed, unless the gate allows this;
         - 1 if a waiver of the gate is expired;
         - 0 otherwise.
         """

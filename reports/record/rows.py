@@ -56,11 +56,10 @@ class Finding(Row):
     claimed_guess: largest success rate of guessing which of two equally likely inputs the system
         had, if the claim holds.
     shown_guess: success rate e^eps / (1 + e^eps) of such guesses on the most revealing outputs,
-        where eps is the lower bound; the average over all outputs may be far lower. None without a
+        where eps is the lower bound. The average over all outputs may be far lower. None without a
         lower bound.
-    outside_model: condition of the judgement that the paper leaves open, such as a budget that it
-        does not print; a lower bound above the claim then does not refute it. Empty if there is
-        none.
+    outside_model: condition that the paper leaves open, such as a budget that it does not print;
+        empty if there is none. A lower bound above the claim then does not refute it.
     untested: reason why no measurement could have refuted the claim; empty if one could, or if none
         was needed.
     game: name of the game (simulated experiment) for whose users the claim is judged; empty for the

@@ -1,15 +1,14 @@
 """The wording of results of attacks, and of utility (the quality of recommendations).
 
 Sentences on utility follow these rules. All intervals are corrected for the number of the system's
-results:
+results.
 
-- A utility result is better than guessing if its whole interval is better.
-- A system is useless if, after a whole training, no result is better than guessing, not even its
-  estimate.
-- A system that beats guessing also beats its baseline (popularity, or user and item means) if the
-  interval of a difference, computed per user, lies on the better side.
+- A result is better than guessing if its whole interval is better.
+- A system is useless if, after a whole training, no estimate is better than guessing.
+- A system beats its baseline (popularity, or user and item means) if the interval of a difference,
+  computed per user, lies on the better side.
 - A system gained nothing from the data of single users if no difference is estimated to lie on the
-  better side, and the interval of at least one lies wholly on the worse side.
+  better side, and the interval of at least one lies on the worse side.
 """
 
 from __future__ import annotations
@@ -247,9 +246,8 @@ def select_headline_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 def describe_utility(section: Section, record: Contents) -> str:
     """Describes the utility of a system in a line; "" if utility was not measured.
 
-    The line states whether the training had settings with which it converges (``learns`` in the
-    plan). It quotes the utility of the system without protection if the audit has that, unless the
-    plan changes the settings of one of the two.
+    The line also quotes the utility of the system without protection, if the audit has that and the
+    plan changes the settings of neither.
     """
     row = select_headline_row(section.utility)
     if row is None:

@@ -175,12 +175,12 @@ def render_junit(
 
     The outcomes of test cases by ``gate`` (the rule for failing CI) are:
 
-    - failure: a finding (judged claim) that ``gate`` fails; a refuted claim for every gate; with
-      ``--fail-on leak`` each leak, and each system whose leak has severity medium or worse; with
-      ``--fail-on`` and a severity, each system of this severity or a worse one; an expired waiver;
-      a failed check.
-    - error: the verdicts UNSOUND and INCONCLUSIVE; errors that kept the audit from being completed;
-      a system that was not assessed.
+    - failure: a finding (judged claim) that ``gate`` fails, or whose claim is refuted; an expired
+      waiver; a failed check. With ``--fail-on leak``: each leak, and each system whose leak has
+      severity medium or worse. With ``--fail-on`` and a severity: each system of at least this
+      severity.
+    - error: the verdicts UNSOUND and INCONCLUSIVE; errors of the audit; a system that was not
+      assessed.
     - skipped: waived findings; the verdict NO CLAIM; INCONCLUSIVE and systems that were not
       assessed, if the gate allows them; checks that did not run.
     """

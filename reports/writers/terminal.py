@@ -236,9 +236,7 @@ _MAX_NAME = 20
 def print_audit(record: Contents, console: Console) -> None:
     """Prints the summary of each system, the worst first, then notes and errors of the audit.
 
-    The first line of a system has its severity, name, verdict, and the bounds of its claim. Further
-    lines have the scope, the result of the attacks, advice, and a warning if utility does not beat
-    guessing or the baseline. Below the systems, a chart shows all bounds on one axis of epsilon.
+    Between them, a chart shows the bounds of all systems on one axis of epsilon.
     """
     print_line(console, format_title(record), style="bold")
     summaries = summarize_systems(record)

@@ -222,13 +222,12 @@ class Filter(Checked):
         ratings above 3 as interactions (section 3.1): 4
 
     The result is the largest part of the data in which every user and every item reaches its
-    minimum. Papers with "users and items with at least 60 interactions" (DPLCF, section 4.1.1;
-    FMF-LDP, section 4) do not state how often users and items are dropped in turn; here, until
-    nothing changes.
-
-    Memory: about 17 bytes per interaction in addition to the result.
+    minimum.
     """
 
+    # Papers with "users and items with at least 60 interactions" (DPLCF, section 4.1.1; FMF-LDP,
+    # section 4) do not state how often users and items are dropped in turn; here, until nothing
+    # changes. Memory: about 17 bytes per interaction in addition to the result.
     min_user: CountOrZero = 0
     min_item: CountOrZero = 0
     min_rating: NonNegative = 0.0

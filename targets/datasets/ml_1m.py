@@ -47,11 +47,8 @@ class Ml1m(MovieLens):
     - User-movie pairs are in interactions.parquet (columns userID and movieID), which replaces
       ratings.dat. Every rating is then 1, and the name of the data set contains "pairs only".
 
-    The items are the 3,706 movies with a rating.
-
-    The files state an age as the first year of a range: 1, 18 and 25 are "under 35", 35 is "35 to
-    45", and 45, 50 and 56 are "over 45". Users aged 45 are therefore "over 45" here, but "35 to 45"
-    in MovieLens 100K.
+    The items are the 3,706 movies with a rating. The files state age groups: users aged 45 are
+    "over 45" here, but "35 to 45" in MovieLens 100K.
 
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
 

@@ -40,8 +40,8 @@ class NumberDescription(TomlTable):
     how: sentence on how the right number was computed; names in braces as in ``what``
     tolerance: relative difference up to which the claimed and the right number count as equal
     below: whether the paper only states that the right number is below the claimed number
-    upper: whether the claimed number is an upper bound, such as an epsilon or a sensitivity; a
-        claimed number above the right number is then valid, but loose
+    upper: whether the claimed number is an upper bound, such as an epsilon; it is then valid, but
+        loose, if it is above the right number
     side: whether the right number is an upper or a lower bound of the true value; None if it is
         exact
     """
@@ -83,13 +83,11 @@ class ComputedNumber(NumberDescription):
     def word(self) -> NumberLabel:
         """Judgement of the claimed value: right, loose, wrong or unstated.
 
-        - "right": the claimed value equals ``right`` up to ``tolerance``. If ``below`` is true:
-          ``right`` is below the claimed value.
+        - "right": the claimed value equals ``right`` up to ``tolerance``, or is above it if
+          ``below`` is true.
         - "loose": the claimed value is a valid upper bound: it is above ``right``.
         - "wrong": the values differ, and the authors state the claimed value.
         - "unstated": the values differ, but this project derived the claimed value from the paper.
-
-        The field ``StatedNumber.word`` of a record holds this label.
         """
         return judge_number(
             self.claimed,
@@ -139,7 +137,7 @@ class PaperEntry(TomlTable):
         returns
     curve: whether epsilon is a function of delta
     of: numbers or names of other entries. The first of them that is about the system lends its
-        claim to this entry, which has its own scope (and its own delta, if ``curve`` is true)
+        claim, for which this entry states another scope (and delta, if ``curve`` is true)
     when: settings of the system for which the claim holds, by name; a list allows any of its values
     note: reason why a reader would apply the claim to this scope
     statement: the statement in words
@@ -152,9 +150,8 @@ class PaperEntry(TomlTable):
 
     number: number of the catalogue's heading (from 1); further entries under a heading have a
         letter, as in "22b"
-    settings: settings of the first system with which the statement is evaluated, where they differ
-        from the defaults. ``n_users`` and ``n_items`` are the population, by default that of
-        MovieLens 100K
+    settings: settings of the first system that differ from the defaults, and ``n_users`` and
+        ``n_items`` of the population, by default that of MovieLens 100K
     repeats: number or name of the entry whose statement this entry repeats at other settings. The
         two count as one statement
     kind: topic of the statement, such as privacy or utility
@@ -162,8 +159,8 @@ class PaperEntry(TomlTable):
         be proved
     reason: sentence on why ``claimed`` and ``provable`` differ or agree
     basis: origin of the statement. "printed": the authors print it. "computed": their formula gives
-        it at settings that they do not print. "derived": an interpretation that nobody states,
-        which never counts as a false statement of the authors
+        it at other settings. "derived": an interpretation that nobody states, which never counts as
+        a false statement of the authors
     repaired: settings that make the statement true; None if it is true, or if no settings make it
         true
 
@@ -172,16 +169,16 @@ class PaperEntry(TomlTable):
     computed: name of the function, in the paper's module ``numbers``, that returns pairs of a
         claimed and a computed value
     numbers: descriptions of the pairs, in order, used again from the first if there are more pairs.
-        Without ``computed``, they contain the claimed and the computed values
+        Without ``computed``, they contain the two values
     computed_at: text on the settings of the computed values, if a reader would assume other
         settings
 
     Fields of an entry on released code, which is not run here:
 
-    draws: name of the mechanism whose output the adversary sees; "nothing" if the adversary sees
-        nothing; "anything" if no bound on the revealed data is known. ``settings`` then has the
-        mechanism's settings, ``entries`` (number of randomized numbers), ``times`` (how often each
-        is randomized) and ``rounds`` (of a training)
+    draws: name of the mechanism whose output the adversary sees, or "nothing", or "anything" if no
+        bound on the revealed data is known. ``settings`` then has the mechanism's settings,
+        ``entries`` (number of randomized numbers), ``times`` (how often each is randomized) and
+        ``rounds``
     assumes: sentences that state the assumptions of ``draws``
     """
 

@@ -50,8 +50,8 @@ class PrintedTable(TomlTable):
         next to measured values
     note: conditions under which the paper measured utility
     beside: texts that are appended to ``note`` for single rows, by the row's name
-    attribute: attacked user attribute, if the columns are F1 scores of attacks. Such a column is
-        "AIA 0.1", for the attacker AIA who knows the attribute of a tenth of the users
+    attribute: attacked user attribute, if the columns are F1 scores of attacks, such as "AIA 0.1"
+        for the attacker AIA who knows the attribute of a tenth of the users
 
     >>> table = PrintedTable(place="Table 1", columns=["HR@2"], rows={"FMF-LDP": [0.2]})
     >>> table.get_system_names("FMF-LDP"), table.get_row("FMF-LDP")
@@ -100,12 +100,11 @@ class PrintedEpsilons(TomlTable):
     system: name of the system in the output
     title: title of the comparison
     note: text below the title on how the bounds were computed
-
-    An object of the function ``entries`` has these attributes: ``table`` (its number), ``clients``
-    (per round), ``n_users``, ``delta``, ``printed`` (the paper's epsilon), ``counted`` (epsilon by
-    the authors' accounting), ``lower`` and ``upper`` (bounds of the true epsilon).
     """
 
+    # An object of the function has these attributes: ``table`` (its number), ``clients`` (per
+    # round), ``n_users``, ``delta``, ``printed`` (the paper's epsilon), ``counted`` (epsilon by the
+    # authors' accounting), ``lower`` and ``upper`` (bounds of the true epsilon).
     entries: str
     system: str
     title: str
@@ -255,8 +254,7 @@ class PaperHeading(TomlTable):
 
     title: short citation of the paper
     code: repository and commit of the released code, if the statements are about it; "" if they are
-        about the paper. The code is never run: each statement declares its mechanism
-        (``PaperEntry.draws``)
+        about the paper. The code is never run
     threat: the threat model
     symbols: meaning of each symbol in formulas, by symbol
     """
@@ -437,11 +435,10 @@ class Paper:
     def compute_numbers(self, entry: PaperEntry) -> tuple[ComputedNumber, ...]:
         """Returns the numbers of a statement, each with the paper's value and the right value.
 
-        The right values come from the function that ``entry.computed`` names, or from
-        ``claims.toml`` if this is "". Empty if the statement has no numbers. Raises InputError
-        unless the number of descriptions divides the number of computed pairs.
+        Empty if the statement has no numbers. Raises InputError unless the number of descriptions
+        divides the number of computed pairs.
         """
-        if not entry.computed:
+        if not entry.computed:  # as for released code: the right values are in claims.toml
             stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))
             return tuple(each.model_copy(update={"basis": entry.basis}) for each in stated)
         pairs = tuple(self._call_numbers(entry.computed))

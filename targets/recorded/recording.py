@@ -90,13 +90,12 @@ class Manifest(BaseModel):
     components: descriptions of the named parts of messages, by name; the key ``"*"`` stands for all
         other parts
     route: strongest vantage (server, behind a shuffler, ...) of an adversary if all parties follow
-        the protocol; by default the strongest recorded vantage
+        the protocol; by default the strongest recorded one
     parties: number of silos (organisations), if the senders are silos instead of users
     rows: for each item, the indices of its h rows in item tables, or its h codes in lists of codes
     settings: public parameters of the system, by name
-    channel: noise channel: the public output distribution of the clients' randomizer, such as
-        {"name": "bit-flip", "p": 0.7, "q": 0.3}, or {"name": "report", "epsilon": 1.0, "dimension":
-        1}
+    channel: public output distribution of the clients' randomizer, such as {"name": "bit-flip",
+        "p": 0.7, "q": 0.3}, or {"name": "report", "epsilon": 1.0, "dimension": 1}
     model_config: settings of pydantic: objects are immutable, unknown keys are errors, and infinity
         is written as a text
     """
@@ -387,10 +386,10 @@ class Recording:
     def drop_nonfinite_data(self) -> tuple[Recording, tuple[str, ...]]:
         """Drops models and sums with NaN or infinities; returns the remaining recording, and notes.
 
-        Messages with such numbers are only counted in the notes: they are left out when their
-        rounds are read. Raises InputError if more than half of the messages, of the models or of
-        the sums are not finite.
+        Raises InputError if more than half of the messages, of the models or of the sums are not
+        finite.
         """
+        # Messages that are not finite are left out later, when their rounds are read.
         files = [file for each in self.rounds for file in (*each.uploads, *each.cleartext)]
         models = [self.release, *(recorded.broadcast for recorded in self.rounds)]
         sums = [recorded.aggregate for recorded in self.rounds]

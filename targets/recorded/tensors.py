@@ -435,8 +435,8 @@ class MessageFile:
     senders: senders of the messages (n,); None if the file does not name them
     layouts: layout of each named part of the messages (such as an item table), by the part's name
     arrays: the arrays of the file
-    row_starts: offset of each message's first row among all stored rows, and the number of stored
-        rows (n + 1,), by the name of a part that is stored as rows
+    row_starts: offset of each message's first row, and the number of all stored rows (n + 1,), by
+        the name of a part that is stored as rows
 
     The file has these arrays:
 

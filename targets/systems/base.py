@@ -82,9 +82,8 @@ class TrainingCost:
             round.
         negatives : number of negative examples per interaction.
         reports : number of reports in one message; a report is one randomized number.
-        dense : number of values in a message besides the item table, of which only the rows that
-            the sender trained on are stored. None: the message is the item table, stored as
-            rank-one factors.
+        dense : number of values in a message besides the item table, of which only the sender's
+            rows are stored. None: the message is the item table, stored as rank-one factors.
         numbers : number of values in one message; None: estimated from ``width`` and ``dense``.
         bytes : storage of one message in bytes; None: estimated from ``width`` and ``dense``.
         held : number of further values of 4 bytes in memory, besides tables and training examples.
@@ -158,7 +157,7 @@ class ScopedClaim:
     delta: delta of the comparison.
     note: a sentence that explains why a reader of the paper would apply the claim to this scope.
     unstated_quantity: name of a quantity, such as a budget, that the comparison needs and the paper
-        does not state; a bound above the claim then does not refute the paper. "" if there is none.
+        does not state; "" if there is none. A bound above the claim then does not refute the paper.
     epsilon_by_delta: function from delta to epsilon, if the claim is a formula; None otherwise.
     """
 
@@ -262,8 +261,8 @@ class TrainingRun:
     transcript: messages of the recorded rounds, the published model, and the public knowledge.
     model: the trained parameters.
     user_vectors: private vector of each user at the last upload, shape (n_users, F), with zeros for
-        users who sent nothing; None if the system does not keep them. No adversary sees these
-        vectors: an audit compares them with the guesses of attacks.
+        users who sent nothing; None if the system does not keep them. An audit compares attacks'
+        guesses with them.
     """
 
     transcript: Transcript
@@ -343,9 +342,8 @@ class Claimant(Protocol):
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the system's claims, each with a scope in which an audit compares it with bounds.
 
-        A scope states the protected data, the adversary and the period. A claim occurs once for
-        each scope to which a reader might apply it. ``population`` has the numbers of users and
-        items, on which an epsilon may depend.
+        A claim occurs once for each scope (protected data, adversary, period) to which a reader
+        might apply it. An epsilon may depend on the numbers of users and items in ``population``.
         """
         ...
 
@@ -464,9 +462,8 @@ class Target(Claimant, Protocol):
     ) -> tuple[Callable[[Any, np.random.Generator], Any], list[Any]] | None:
         """Returns the function that computes one device's message, and a list of its inputs.
 
-        The function takes an input (one row of ``profiles``: an interaction history) and a random
-        generator, and uses the model ``broadcast``. None if devices keep a state, or if the code is
-        not available.
+        The function takes an interaction history (one row of ``profiles``) and a random generator.
+        None if devices keep a state, or if the code is not available.
         """
         return None
 

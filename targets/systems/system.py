@@ -214,9 +214,8 @@ class System(Checked, Target, ABC):
     def get_claims(self, population: Population) -> tuple[base.ScopedClaim, ...]:
         """Returns the paper's claims, each with a scope in which an audit compares it with bounds.
 
-        A scope states the protected data, the adversary and the period. A claim occurs once for
-        each scope to which a reader might apply it. ``population`` has the numbers of users and
-        items, on which an epsilon may depend.
+        A claim occurs once for each scope (protected data, adversary, period) to which a reader
+        might apply it. An epsilon may depend on the numbers of users and items in ``population``.
         """
         paper, name = self._find_paper_and_name()
         return paper.get_claims(name, self, population)
@@ -462,10 +461,9 @@ class ReportingSystem(System):
         sees.
 
         - The server sees the user's own reports.
-        - Behind a shuffler, the user's reports are mixed with those of all other users. Their
-          vectors are fixed at one corner of the cube [-1, 1]^d.
+        - Behind a shuffler, they are mixed with the reports of all other users.
 
-        The result is None in these cases:
+        None in these cases:
 
         - The protected unit is neither a report nor a user.
         - Histories are added or removed: users without a history have no vector.
@@ -475,7 +473,7 @@ class ReportingSystem(System):
         if scope.unit not in units or scope.adjacency is Adjacency.ADD_REMOVE:
             return None
         one: Mechanism = self.make_randomizer(population.n_items)
-        if scope.vantage is Vantage.SHUFFLED:
+        if scope.vantage is Vantage.SHUFFLED:  # the others' vectors are one corner of [-1, 1]^d
             one = Shuffled(self.make_randomizer(1).epsilon, self.count_shuffled_users(population))
         elif scope.vantage is not Vantage.SERVER:
             return None

@@ -199,8 +199,8 @@ ClientMessage = Mapping[str, NDArray[Any]]
 class CheckedClient:
     """Wrapper of a client function that seeds every call and checks the returned message.
 
-    client_function: the client's function of (history, model, rng), or of (history, model, rng,
-        state). The state is a dictionary of the device that persists from round to round
+    client_function: function of (history, model, rng), or of (history, model, rng, state) with a
+        dictionary that the device keeps from round to round
     expected_shapes: required shapes of a message's arrays by name, taken from the first message
     part_types: required types of a message's arrays and containers by name, in order, taken from
         the first message
@@ -407,8 +407,7 @@ class MessagePacker:
         change of the model
     broadcast: the model that the devices received; None if they received nothing
     has_message_by_device: one flag per added device: whether it sent a message. A device without a
-        message gets a row that leaves the model unchanged: the broadcast model, or zeros for a
-        change
+        message gets a row that leaves the model unchanged
 
     All messages have equal names and shapes.
     """

@@ -39,8 +39,7 @@ def flatten(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], ArrayStruct
     """Converts an object that contains arrays to arrays by name, and returns its structure as well.
 
     - A single array or tensor has the name "values".
-    - An element of a list is named by its position, a value of a dictionary by its key. Names of
-      inner elements are joined by dots, as in "item.0".
+    - Names of elements are positions in lists and keys of dictionaries, joined by dots: "item.0".
     - An inner dictionary without keys becomes the array [0].
     - Sparse matrices become dense.
 

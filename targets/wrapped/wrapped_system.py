@@ -90,14 +90,13 @@ _SEVERAL = Range(
 class WrappedSystem(System):
     """A federated recommender whose client and server are functions of the system's owner.
 
-    client: function that returns a device's upload (an array, a list or a dictionary of arrays, of
-        numpy or torch): ``client(history, model, rng)``, or ``client(history, model, rng, state)``
-        with the device's dictionary ``state``
-    model: the initial model that the server broadcasts: an array, a list or a dictionary of arrays,
-        or a function that creates it for a number of items; None if the server broadcasts nothing
-    server: function that returns the next model: ``server(model, uploads)`` or ``server(model,
-        uploads, rng)``. If None, uploaded models are averaged, and uploaded changes are averaged
-        and added to the model
+    client: function ``client(history, model, rng)``, or ``client(history, model, rng, state)`` with
+        the device's dictionary, that returns an upload: an array, a list or a dictionary of arrays
+    model: the initial model: an array, a list or a dictionary of arrays, or a function that creates
+        it for a number of items; None if the server broadcasts nothing
+    server: function ``server(model, uploads)`` or ``server(model, uploads, rng)`` that returns the
+        next model. If None, uploaded models are averaged, and uploaded changes are averaged and
+        added
     rounds: number of rounds
     share: share of the users who send an upload in a round, sampled anew in every round
     n_items: number of items for which model and client are made; None if any number is allowed
@@ -111,18 +110,17 @@ class WrappedSystem(System):
     proof: accounting events (dp-accounting) of a round and of the training, by horizon, for the
         unit and vantage of the claims. Noise multipliers are relative to the clipping norm of one
         unit's contribution; ``get_event`` halves them for claims about replacement. The event of a
-        training covers all rounds of the system, even if an audit runs fewer
+        training covers all rounds, even if an audit runs fewer
     scores: function ``scores(model, history)`` that returns the scores of all items; None if
         utility is not measured
     upload_seconds: declared time to compute one message, in seconds; 0 if it is to be estimated
     upload_bytes: size of a message in bytes; 0 if it is not yet known
     obeys: whether devices train on any model that the server sends, even a malicious one
     n_users: number of users for which the claims are stated; None if they hold for any number
-    drops_out: whether a device may return None and send no message in a round. Messages then have
-        the additional array ``PRESENCE_ARRAY``, which reveals who sent a message, even under secure
-        aggregation
-    rows: public function ``rows(items)`` that returns the indices of the rows of these items in
-        item tables, shape (k,), or (k, h) if an item has h rows; None if there is no such function
+    drops_out: whether a device may return None and send no message in a round. The additional array
+        ``PRESENCE_ARRAY`` of messages then reveals who sent one, even under secure aggregation
+    rows: public function ``rows(items)`` that returns the rows of these items in item tables, shape
+        (k,), or (k, h) if an item has h rows; None without such a function
     part_types: types of a message's arrays and containers by name, in their order; empty if they
         are not yet known
     extra_code: further objects of the code's owner, which ``digest`` covers
@@ -231,9 +229,7 @@ class WrappedSystem(System):
     def adapt_to_data(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
         """Calls the client on trial; returns a copy with the observed properties, and notes on it.
 
-        The properties are the meaning, types and size of a message's arrays, the time of a call
-        (unless declared), and whether the number of items may change. Raises InputError for a
-        client that cannot be audited, see ``probe_client``.
+        Raises InputError for a client that cannot be audited, see ``probe_client``.
         """
         facts = probe_client(
             self.client,
@@ -299,10 +295,9 @@ class WrappedSystem(System):
     def get_event(self, scope: Scope, population: systems.Population) -> DpEvent:
         """Returns the caller's accounting event for ``scope``; ``population`` is not used.
 
-        The event of a round, or else of the training, is used if its period covers that of
-        ``scope``, and if a claim covers ``scope`` extended to its period. The event is converted to
-        the adjacency of this claim, which halves noise multipliers for replacement. Without such an
-        event, the result is ``NonPrivateDpEvent``.
+        The event of a round (else of the training) is used if its period covers the period of
+        ``scope``, and a claim covers ``scope`` extended to it. Otherwise the result is
+        ``NonPrivateDpEvent``. Noise multipliers are halved if this claim is about replacement.
         """
         for horizon in PROOF_HORIZONS:
             wider = replace(scope, horizon=horizon)

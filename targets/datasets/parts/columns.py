@@ -146,9 +146,9 @@ class NumberColumn:
 
     label: name of one number of the column in error messages, such as "rating"
     low, high: smallest and largest allowed number
-    pattern: pattern that a field of a text file must match in full. ``NUMBER_REGEX`` allows any
-        number, ``WHOLE_NUMBER_REGEX`` whole numbers as digits, and ``PADDED_NUMBER_REGEX`` whole
-        numbers in any form (such as 7.0), with spaces around them
+    pattern: pattern that a field of a text file must match in full, such as ``NUMBER_REGEX`` (any
+        number), ``WHOLE_NUMBER_REGEX`` (digits) or ``PADDED_NUMBER_REGEX`` (whole numbers in any
+        form, such as 7.0, with spaces around them)
     remedy: advice at the end of an error message
     """
 
@@ -282,9 +282,9 @@ class RowBlock:
     def collect_ids(self, position: int, collected: IdCollector) -> None:
         """Adds the identifiers in the column at ``position`` in the file to ``collected``.
 
-        They are added as numbers if all of the block are whole numbers without a leading zero, and
-        otherwise as texts. Raises InputError for a field that is not UTF-8, and for a
-        floating-point number that may have lost digits of an identifier.
+        They are added as numbers if all fields are whole numbers without a leading zero, and
+        otherwise as texts. Raises InputError for a field that is not UTF-8 text, or is a float that
+        may have lost digits.
         """
         fields = self.columns[position]
         if pa.types.is_integer(fields.type):

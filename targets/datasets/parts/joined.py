@@ -116,8 +116,7 @@ class InteractionRows:
         """Returns a matrix with the latest rating of each user-item pair, and the ratings' times.
 
         The matrix has the shape (users, items), and the times have the order of its stored ratings.
-        For a file without times, the latest rating is the last row of a pair, and the second result
-        is None.
+        For a file without times, the last row of a pair counts, and the times are None.
         """
         row, column = self.users.id_indices, self.items.id_indices
         times, last = self.timestamps, self._latest_rows

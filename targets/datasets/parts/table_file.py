@@ -322,13 +322,12 @@ def open_table(
     usual_names: usual names of columns, in lower case
     remedy: advice in the error for a first line of data, where the names of columns are expected
 
-    By default, the separator of a text file is one with which ``choose_columns`` succeeds; among
-    several, the usual one for the file's suffix. Raises InputError in these cases:
+    Raises InputError in these cases:
 
     - the file is not a table;
-    - several separators are possible, and the suffix determines none of them;
-    - the first line looks like data: no value is in ``usual_names``, and at least one is a number,
-      a date, or occurs again in its column.
+    - several separators are possible, and the suffix of the file determines none of them;
+    - the first line looks like data: it has no value in ``usual_names``, but a number, a date, or a
+      value that occurs again in its column.
     """
     place = str(path)
     if not is_table_path(path):
@@ -409,11 +408,10 @@ def _find_separator(
 ) -> tuple[TextTable, bool]:
     """Returns the file with its separator, and whether its first line looks like a row.
 
-    - A separator in ``options`` is used.
-    - Otherwise, it is one with which ``choose`` succeeds. Among several, it is the usual one for
-      the suffix of ``path``, or InputError is raised.
-    - For a file without names of columns, it is the separator that splits all lines into the most
-      fields, equally many.
+    - If ``options`` has a separator: this one.
+    - If the file has names of columns: the one with which ``choose`` succeeds; among several, the
+      usual one for the suffix of ``path``, or InputError.
+    - Otherwise: the one that splits all lines into the most fields, equally many.
     """
     own = SEPARATOR_BY_SUFFIX.get(path.suffix.lower(), "")
     mark = options.get("separator", "")

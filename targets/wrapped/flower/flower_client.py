@@ -38,8 +38,8 @@ class LoaderPatch:
     """Temporary replacement of a Flower app's data loader by a function that returns given data.
 
     loader: the app's function that loads its data; its caches (``functools.cache``) are cleared
-    adapt_history: function of a history that returns it in the form that the app expects. A
-        function of two or more arguments also gets the arguments of the loader
+    adapt_history: function that converts a history to the form that the app expects; with two or
+        more arguments, it also gets the arguments of the loader
     """
 
     loader: Callable[..., Any]
@@ -170,8 +170,8 @@ class FlowerClient:
         this device
     run_config, node_config: configurations in the app's context, which also has the device's state
     has_metadata: whether the upload also contains the metadata of the reply: data other than the
-        trained arrays, and fields of Flower's envelope that an app may set. ``encode_value``
-        converts them to arrays, named "metadata.RECORD/KEY"
+        trained arrays, and fields of Flower's envelope that an app may set. Their names are
+        "metadata.RECORD/KEY"
     upload_seconds: estimated time to compute one upload, in seconds (class attribute)
     """
 
