@@ -59,12 +59,11 @@ def wrap(
     app : a ``ClientApp`` with its mods, of either interface (``@app.train()`` or ``client_fn``), or
         a function that makes a ``NumPyClient``, a ``Client`` or a ``ClientApp`` for a history.
     model : the first parameters: a torch module, a state_dict, an ArrayRecord or a list of arrays;
-        or a function that makes them for a given number of items. With a function, games use small
-        catalogues and are much faster.
+        or a function that makes them for a given number of items, with which games are much faster.
     data : function with which a ``ClientApp`` loads its partition, or its name ("module:function").
-        During the audit, this function returns ``adapt(history)``.
+        In the audit it returns ``adapt(history)``.
     adapt : function that converts a history to the data that the app expects; further parameters
-        receive the arguments of the app's call. None if the app expects the history itself.
+        receive the arguments of the app's call. None for the history itself.
     mods : mods (wrappers of a client) for an app that is a function, the outermost first.
     strategy : strategy of the server, which aggregates updates; by default their mean. Claims that
         the strategy implies are audited, too.
@@ -72,8 +71,8 @@ def wrap(
     config : values that the server sends besides the model and the strategy's clipping norm.
     run_config, node_config : contents of the app's context.
     metadata : whether a message includes all contents of a reply besides its arrays (num_examples,
-        metrics, numbers, text, bytes, and fields of the envelope that the app sets). If false,
-        these contents are not audited, and claims state that.
+        metrics, numbers, text, bytes, fields of the envelope). If false, they are not audited, and
+        claims state that.
     equal_weights : whether the server gives all clients of a round the same weight, as the noise of
         a strategy assumes.
     claim : claims that replace those that the mods and the strategy imply.

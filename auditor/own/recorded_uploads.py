@@ -177,9 +177,8 @@ def attack_recording(
     Parameters
     ----------
     path : directory of a recording (stored uploads, docs/recorded-uploads.md).
-    truth, columns, users, items : true data of the senders during the training, in the forms that
-        ``audit_system`` accepts; by default the true data in the recording. Without true data, only
-        linkage is run.
+    truth, columns, users, items : true data of the senders, in the forms that ``audit_system``
+        accepts; by default the true data in the recording. Without true data, only linkage is run.
     senders : user of each sender, if senders are pseudonyms: a mapping, or a CSV file with the
         columns sender and user.
     client : code of the clients: a system that ``wrap_system`` returned, ``module:object``, or the

@@ -57,8 +57,8 @@ def wrap_system(
         ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` and ``dense()``. A
         fourth parameter, ``state``, receives a dictionary that the device keeps between rounds.
     model : the first model, of the same types as uploads, or a function that makes it for a given
-        number of items. With a function, games use small catalogues and are much faster. None if
-        the server broadcasts nothing, or for ``wrap_torch``.
+        number of items, with which games are much faster. None if the server broadcasts nothing, or
+        for ``wrap_torch``.
     server : function ``server(model, uploads)`` that returns the next model. A third parameter
         receives a random generator. Without a server, uploads are averaged.
     rounds, share : number of rounds of a training, and share of users that upload in each round.
@@ -66,17 +66,17 @@ def wrap_system(
         file with claims.
     title : name of the system in reports.
     kinds : meaning of the numbers in uploads ("model", "change", "gradient", "bits", "ratings",
-        "items", "codes", "vector"), for all arrays of an upload, or by name of the array. By
-        default, the kinds are detected by running the client.
-    route : strongest adversary that the protocol permits, by what it sees, such as "server" or
-        "aggregate" (sums). The default is the strongest adversary of the claims, or "server".
+        "items", "codes", "vector"), for all arrays or by name of the array; by default, detected by
+        running the client.
+    route : strongest adversary that the protocol permits, such as "server" or "aggregate" (sums);
+        by default the strongest adversary of the claims, or "server".
     public : numbers that an adversary knows about the system, such as {"negatives": 4}.
     proof : dp-accounting event of the mechanism of one round, for the unit and adversary of the
-        claims. Divide the noise's standard deviation by the norm to which a unit's contribution is
-        clipped. For claims about replacement, the audit itself halves this multiplier, because two
-        clipped contributions differ by up to twice the norm. The event of a training repeats that
-        of a round, without amplification by sampling. If you know a better event of the training,
-        give both: {"round": EVENT, "training": EVENT}.
+        claims. Noise multipliers are relative to the norm to which a unit's contribution is
+        clipped. The audit itself halves them for claims about replacement, because two clipped
+        contributions differ by up to twice the norm. The event of a training repeats this event per
+        round, without amplification by sampling. If you know a better one, give both: {"round":
+        EVENT, "training": EVENT}.
     scores : function ``scores(model, history)`` that returns the scores of all items, with which
         utility is measured.
     obeys : whether devices accept any model from the server, even a malicious one.
@@ -84,10 +84,10 @@ def wrap_system(
         it if devices share the noise, or if sampling or shuffling amplifies privacy.
     upload_seconds : seconds to compute one message, if it is slow. Games then make as many runs as
         fit into five minutes of one core by this figure.
-    drops_out : whether the client may return None. Its device then sends nothing in this round, and
-        the server knows which device dropped out.
-    rows : public function ``rows(items)`` that returns the rows of items in messages, or their
-        codes, as an array (k,), or (k, h) for h hashes. Attacks use it to read tables and lists.
+    drops_out : whether the client may return None. The device then sends nothing in this round, and
+        the server knows this.
+    rows : public function ``rows(items)`` that returns the rows or codes of items in messages, as
+        an array (k,), or (k, h) for h hashes.
 
     Raises InputError for a setting that is out of range.
 
@@ -143,8 +143,8 @@ def audit_system(
 
     Parameters
     ----------
-    client : function ``client(history, model, rng)`` that returns the upload of one device; or a
-        system: the result of ``wrap_system``, or an object with the methods of ``Target``.
+    client : function ``client(history, model, rng)`` that returns the upload of one device; the
+        result of ``wrap_system``; or an object with the methods of ``Target``.
     data : DataFrame, sparse or dense matrix of ratings (users x items), Interactions, name of a
         data set, or path.
     claim : one or several claims about the system (``fedrec_auditor.Claim``), or the path of a TOML
@@ -158,7 +158,7 @@ def audit_system(
     backend, address : system that runs the workers ("loky", "dask" or "ray"), and its address.
     progress : whether to show progress, or a function that receives it.
     given : parameters of ``wrap_system``, such as model, server, rounds or proof, and further
-        fields of a ``Plan``, such as attacks, quick, seed, confidence, runs or population.
+        fields of a ``Plan``, such as attacks, quick, seed or runs.
 
     Without ``runs``, games make as many runs as some minutes allow; the record states their number.
     Raises InputError for a faulty client, with the fault and its place in one line.

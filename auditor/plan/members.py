@@ -229,7 +229,7 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
 
     ``kind``: name of the family.
     ``given``: the settings. A part (learner, protection, route) is given by its name, or by a table
-        of its ``name`` and settings, of which the default part needs no name.
+        of its ``name`` and settings. A table without a name changes the default part.
     ``location``: keys that lead to these settings in a plan.
 
     Raises PlanError for a wrong setting.

@@ -59,6 +59,7 @@ DEFAULT_TARGETS = (
 )
 # Minimum number of canaries with which a training gives a bound, and maximum number for memory.
 MIN_CANARIES, MAX_CANARIES = 20, 10_000
+# Maximum confidence that a plan may ask for.
 MAX_CONFIDENCE = 1 - 1e-9
 """Maximum confidence of a plan.
 

@@ -228,8 +228,8 @@ class AuditedTarget:
         ``is_of_senders``: whether the attack infers data of the messages' senders. The view then
             includes unprotected messages, and rows are in the order of the items.
 
-        Messages that leave the model unchanged or have unusable numbers are left out. Messages are
-        shuffled anew for each attack.
+        Messages that leave the model unchanged or have unusable numbers are left out. Behind a
+        shuffler, messages are shuffled anew for each attack.
         """
         transcript = self.held_out_and_run[1].transcript
         clear = is_of_senders and transcript.has_clear_data  # else all attacks have the same view

@@ -86,8 +86,8 @@ class CatalogueRow(Row):
     heading: integer under which related entries are grouped, such as 22 for "22b".
     paper: facts about the paper.
     kind: topic of the statement: privacy, estimator, utility or typo.
-    basis: origin of the statement: the paper prints it, or it was computed or derived here. A
-        derived statement is never judged as VIOLATED or WRONG.
+    basis: origin of the statement: printed in the paper, or computed or derived here. A derived
+        statement is never judged as VIOLATED or WRONG.
     target: name of the judged system.
     settings: settings of the system that differ from its defaults, by name.
     n_users, n_items: numbers of users and items for which the claim is judged.
@@ -96,16 +96,15 @@ class CatalogueRow(Row):
     scope, delta: scope and delta of the statement; None if it is not about an epsilon.
     claimed: formula that the paper claims, as text.
     claimed_epsilon: value of the claimed formula; None if the statement is not about an epsilon.
-    computed_at: phrase with further conditions, such as settings, under which the numbers were
-        computed; may be empty.
-    repeats: number of another entry that judges the same statement; both count as one. Empty if
-        there is no such entry.
+    computed_at: phrase with further conditions of the computation, such as settings; may be empty.
+    repeats: number of another entry on this statement; both count as one. Empty if there is no such
+        entry.
     provable: formula that can be proved, as text.
     proved_epsilon: value of the formula ``provable``; None if no epsilon is proved.
     proof: description of the proof.
     exact_lower_epsilon: exact lower bound of epsilon; None if none is known.
     verdict: judgement of the epsilon; None if the statement is not about an epsilon.
-    arithmetic: label that judges the other numbers (``figures``); None if there are none.
+    arithmetic: label that judges ``figures``; None if there are none.
     reason: reason of ``verdict`` and ``arithmetic``.
     finding: judged claim, if the statement is about an epsilon; else None.
     figures: numbers other than epsilon that the statement contains, each with the correct number.

@@ -60,8 +60,8 @@ class NumberRow(Row):
         the test protocol.
     value: value of the result.
     ci_low, ci_high: ends of the value's confidence interval; None for an epsilon.
-    baseline: value of the metric for a simple method: for an attack a guess, and for utility
-        popularity, or user and item means; None if there is none.
+    baseline: value of the metric for a simple method (for an attack a guess; for utility
+        popularity, or user and item means); None without one.
     random: for utility, value for a random ranking, or for the mean of all ratings as prediction;
         else None.
     basis: for an epsilon its method, confidence, number of samples and assumptions; else empty.

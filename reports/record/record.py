@@ -63,8 +63,8 @@ class GateOutcome:
         - 3 if nothing became worse, and no judged claim (or, without claims, no attack result) is
           in both records;
         - 1 if ``gate`` fails;
-        - 3 if a claim could not be tested, or a severity or leak that the gate needs was not
-          assessed, unless the gate allows this;
+        - 3 if a claim could not be tested, a severity that the gate needs was not assessed, or a
+          leak that the baseline assessed is not assessed now, unless the gate allows this;
         - 1 if a waiver of the gate is expired;
         - 0 otherwise.
         """

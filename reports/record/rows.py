@@ -143,7 +143,7 @@ class Finding(Row):
         """Whether the claim states a finite epsilon for the judged scope and delta.
 
         The scope and delta of the claim must cover the judged ones, without a further condition
-        (``outside_model``). A claim with the verdict VIOLATED always does.
+        (``outside_model``). The verdict VIOLATED implies this.
         """
         covers = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
         # Only a lower bound in a scope that the claim covers refutes it.
@@ -252,10 +252,10 @@ class AttackRow(Row):
     confidence: confidence of all intervals in this row.
     baseline: best of ``baselines``; None without a baseline.
     baselines: values of the metric for guesses that do not use the uploads, by name of the guess.
-    gain: ``value`` minus ``baseline``, with the interval of this difference; None if the two have
-        different subjects. If the interval is above 0, the attack beats every baseline.
+    gain: ``value`` minus ``baseline``, with its interval; None if the two have different subjects.
+        If the interval is above 0, the attack beats every baseline.
     from_interactions: value of the metric if the attack reads the true interactions, not the
-        uploads; None if it was not computed. Uploads may also reveal more than interactions.
+        uploads, which may reveal more; None if it was not computed.
     further: further metrics of the same guesses, by name of the metric.
     roc: ROC curve of the attack's scores; None without scores.
     users: spread of the attack's success over users; None if it was not computed.

@@ -198,7 +198,8 @@ def describe_guess_rate(limit: str, guess: float) -> str:
     """Describes how often a guess is right, such as "up to 73.1% of the time".
 
     limit: words before the number, such as "up to".
-    guess: probability that the guess is right; "more than 99.9999%" if it rounds to 100%.
+    guess: probability that the guess is right, which is "more than 99.9999%" in the text if it
+        rounds to 100%.
     """
     rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {to_percent(guess)}"
     return f"{rate} of the time"
@@ -261,7 +262,8 @@ def format_duration(seconds: float) -> str:
 def describe_game(finding: Finding) -> str:
     """Describes the game in which a claim was judged, and the delta if it is not the claim's.
 
-    A game is an experiment that draws outputs for two inputs. "" without a game and another delta.
+    A game is an experiment that draws outputs for two inputs. The text is "" if there is neither a
+    game nor another delta.
     """
     other = "" if finding.delta == finding.claim.delta else f"at {format_delta(finding.delta)}"
     return join_texts(finding.game and f"simulated in the {finding.game}", other, by="; ")

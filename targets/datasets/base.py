@@ -218,8 +218,8 @@ class Filter(Checked):
     min_user: minimum number of interactions of a user; 0 keeps all users, even without interactions
     min_item: minimum number of interactions of an item; 0 keeps all items, even without
         interactions
-    min_rating: minimum rating; lower ratings are dropped first. PrivRec, for example, counts
-        ratings above 3 as interactions (section 3.1): 4
+    min_rating: minimum rating; lower ratings are dropped first. PrivRec needs 4, because it counts
+        ratings above 3 as interactions (section 3.1)
 
     The result is the largest part of the data in which every user and every item reaches its
     minimum.

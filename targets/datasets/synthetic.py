@@ -63,10 +63,14 @@ class Synthetic(Checked):
     signal: strength of the influence of gender and age group on choices, in [0, 1]
     seed: seed of all random draws
 
-    The probability of an item is proportional to its popularity, multiplied by exp(2 ``taste``) if
-    user and item are in one taste group, and by exp(2 ``signal``) for each of gender and age group
-    whose category prefers the item. Interactions never depend on the attribute occupation, which
-    serves as a control. Ratings are 1 to 5, and higher on average within the taste group.
+    The probability of an item is proportional to its popularity, multiplied by:
+
+    - exp(2 ``taste``) if user and item are in the same taste group;
+    - exp(2 ``signal``) if users of this user's gender prefer the item, and likewise for the age
+      group.
+
+    Interactions never depend on the attribute occupation, which serves as a control. Ratings are 1
+    to 5, and higher on average within the taste group.
 
     >>> data = Synthetic(n_users=20, n_items=12, profile=4, seed=1).load()
     >>> data.ratings.shape, sorted(data.attributes)

@@ -87,8 +87,8 @@ class Table:
       4180 (except with ``::``), without line ends.
 
     Ratings are finite numbers, or 1 if the table has no ratings. Timestamps are numbers or ISO 8601
-    (``TimeColumn``), from 1970 on. If rows have the same user and item, only the latest is kept,
-    or the last in the file. ``Interactions.notes`` states how many rows are left out.
+    (``TimeColumn``), from 1970 on. If rows have the same user and item, the latest row is kept;
+    among equal times, the last row in the file. ``Interactions.notes`` counts the rows left out.
 
     If all identifiers of a column are whole numbers without leading zeros, they stay as they are.
     Otherwise all are texts, numbered from 0 in the order of their UTF-8 bytes, and become

@@ -170,10 +170,10 @@ class RecordedSystem(System):
 
     recording: the recording
     sender_rows: user index (row of the data) of each sender in ``Recording.senders`` (n,); -1 for a
-        sender that the data do not contain, whose messages are left out
+        sender without data, whose messages are left out
     user_ids: identifiers of the users in the data; the training raises InputError for other users
-    simulator: a system whose clients send messages like the recorded ones, and which an adversary
-        may run; None if there is no such system
+    simulator: a system, which an adversary may run, whose clients send messages like the recorded
+        ones; None without such a system
     rounds: number of rounds that are read, from the first round on
     stated_claims: the privacy claims that the caller states for the system
     user_vectors: the system's true user vectors (n_users, vector length); None if they were not

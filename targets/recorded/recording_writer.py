@@ -128,8 +128,8 @@ class RecordingWriter:
 
     Parameters
     ----------
-    path : directory of the recording, created if it does not exist. Other writers with the same
-        settings, in any process, may write to the same directory.
+    path : directory of the recording, created if it does not exist. Several writers with equal
+        settings may write to it.
     n_items : number of items in the catalogue.
     algorithm : name of the system: letters, digits, dots and hyphens.
     kinds : meaning of the numbers in messages ("model", "change", "gradient", "bits", "ratings",
