@@ -143,7 +143,7 @@ class Component(ABC):
     def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' messages, the output of secure aggregation.
 
-        The sum has the shape of one message. It is computed in float64, by blocks of clients.
+        The sum has the shape of one message. The sum is computed in float64, by blocks of clients.
         """
         clients = np.arange(len(self))
         blocks = iter_blocks(len(self), math.prod(self.shape), _BLOCK)
@@ -314,7 +314,7 @@ class RankOneMessages(Component):
     """Rank-one gradients of the item matrix in matrix factorization, stored as their factors.
 
     The message of user u is the M x F matrix G_u = (s_u - V x_u) x_u^T, for M items and F latent
-    dimensions. It is minus half the gradient of the squared loss sum_i c_i (p_i - x_u.v_i)^2 over
+    dimensions. G_u is minus half the gradient of the squared loss sum_i c_i (p_i - x_u.v_i)^2 over
     items i. There c_i is the weight of item i, and p_i is the target value of the product x_u.v_i.
 
     user_vectors: the user vectors x_u (n, F)

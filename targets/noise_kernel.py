@@ -1,7 +1,7 @@
 """Compiled loops that clip the entries of messages and add Laplace noise.
 
-The noise of an entry is a random sign times the scale times -log(u), with u uniform in (0, 1). It
-equals the noise of ``Streams.draw_laplace`` except for the last two bits of the logarithm.
+The noise of an entry is a random sign times the scale times -log(u), with u uniform in (0, 1).
+``Streams.draw_laplace`` gives equal noise, except for the last two bits of the logarithm.
 """
 
 # The loops are written so that compilers vectorize them: they contain no branch, no call and no

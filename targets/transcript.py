@@ -175,8 +175,8 @@ class PublicInfo:
 class ComponentView(Component):
     """A component (named part of a round's messages) as the receiver sees it.
 
-    The view returns messages only as they were sent. It hides how they were made, such as factors,
-    values before the noise, and seeds of the noise.
+    The view returns messages only as they were sent. The view hides how they were made, such as
+    factors, values before the noise, and seeds of the noise.
     """
 
     __slots__ = ("__weakref__", "_count", "_kind", "_largest", "_made", "_rate", "_read", "_shape")

@@ -1,6 +1,6 @@
 """Reads waivers: results of an audit that an owner accepts until a date.
 
-A waiver changes no verdict. It changes only whether a gate (the rule for failing CI) fails.
+A waiver changes no verdict, only whether a gate (the rule for failing CI) fails.
 """
 
 from __future__ import annotations

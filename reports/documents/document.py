@@ -1,7 +1,8 @@
 """Blocks of a document (paragraphs, lists, facts, tables, drawings), used by every output format.
 
 A writer (``terminal``, ``markdown``, the template ``document.html.j2``) lays a document out without
-changing its text. It may omit a whole block, such as a drawing or a section for the HTML page only.
+changing its text. A writer may omit a whole block, such as a drawing or a section for the HTML page
+only.
 """
 
 from __future__ import annotations

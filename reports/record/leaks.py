@@ -322,7 +322,6 @@ MIN_ADVANTAGE_FOR_CRITICAL, MIN_ADVANTAGE_FOR_HIGH = 0.5, 0.2
 # Minimum success rate of guesses at one bit, by the lower bound of epsilon, with which a leak has
 # severity medium.
 MIN_GUESS_RATE_FOR_MEDIUM = 0.9
-# Family of attacks that guess which of two worst-case inputs was sent.
 DISTINGUISHER = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 

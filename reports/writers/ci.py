@@ -1,8 +1,8 @@
 """Renders the record of an audit for continuous integration: SARIF 2.1.0 (OASIS) and JUnit XML.
 
-A SARIF result concerns a system, so it has a logical location. It also has a physical location (the
-record or the tested code), which GitHub requires. JUnit elements follow the schema that Jenkins
-publishes.
+A SARIF result concerns a system, so it has a logical location. The result also has a physical
+location (the record or the tested code), which GitHub requires. JUnit elements follow the schema
+that Jenkins publishes.
 """
 
 from __future__ import annotations
