@@ -64,10 +64,9 @@ def find_data_path(path: Path | None, name: str, title: str, remedy: str) -> Pat
 def check_cached_data(interactions: Interactions, name: str) -> None:
     """Raises InputError if the cached data set ``name``, loaded as ``interactions``, is not intact.
 
-    The numbers of users, items and interactions must be the published ones, and the data must have
-    the expected SHA-256 digest. This module has the expected digests of some data sets. For every
-    other data set, the first call stores the digest of the data next to the data set, and later
-    calls expect this digest. A data set that is not in the cache is not checked.
+    The numbers of users, items and interactions must be the published ones. The data must have the
+    expected SHA-256 digest: the digest in this module, or else the digest that the first call
+    stored next to the data set. A data set that is not in the cache is not checked.
     """
     if (place := find_cached_data_set(name)) is None:
         return
@@ -94,8 +93,7 @@ def check_cached_data(interactions: Interactions, name: str) -> None:
 def store_data_set(name: str, files: Mapping[str, bytes]) -> Path:
     """Writes ``files`` into the cache as the data set ``name``, and returns the new directory.
 
-    ``files`` maps file names to contents. The directory appears under its name only when it is
-    complete. If two processes write the same data set at once, one of the two copies stays. Raises
+    ``files`` maps file names to contents. The directory is visible only when it is complete. Raises
     InputError if the cache is not writable.
     """
     place, draft = get_cache_path() / name, get_cache_path() / f".{name}-{uuid4().hex}"
@@ -105,7 +103,7 @@ def store_data_set(name: str, files: Mapping[str, bytes]) -> Path:
             (draft / file).write_bytes(data)
         try:
             draft.rename(place)
-        except OSError:
+        except OSError:  # perhaps another process has just stored the data set
             if not place.is_dir():
                 raise
     except OSError as error:

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import numba
 
-# The compiler may fuse products into sums. Infinities and NaN keep their meaning.
+# LLVM flags: the compiler may fuse a product and a sum into one operation, ignore the sign of
+# zero, and multiply by a reciprocal to divide. Infinities and NaN keep their meaning.
 FUSED_MATH_FLAGS = frozenset({"contract", "nsz", "arcp"})
-# The compiler may also reorder sums, so that they vectorize.
+# LLVM flags: the compiler may also reorder sums, so that they vectorize.
 REORDERED_MATH_FLAGS = FUSED_MATH_FLAGS | {"reassoc"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -20,16 +21,13 @@ def jit_compile(
 ) -> Callable[[_Function], _Function]:
     """Returns a decorator that compiles a function to machine code that does not hold Python's GIL.
 
-    cache: whether the compiled code is stored on disk: next to the source file, or else in the
-        user's cache directory. If neither is writable, every process compiles the function again
+    cache: whether the compiled code is stored on disk; False for functions that only compiled
+        functions call, which are then inlined into their callers
     fastmath: LLVM flags that permit inexact floating-point optimizations
     options: further options of ``numba.njit``
-
-    Set ``cache=False`` for a function that compiled functions call. The function is then inlined
-    into its callers, so that stored code computes the same last bits as freshly compiled code.
     """
     chosen: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) or False, **options}
-    if not cache:
+    if not cache:  # inlined, stored code computes the same last bits as freshly compiled code
         chosen["forceinline"] = True
 
     def compile_(function: _Function) -> _Function:

@@ -1,10 +1,10 @@
 """Storage formats of the messages that clients send in one round of training.
 
-A message has named parts, such as an item table. An object (``Component``) holds one part of the
-messages of all clients. The formats are compact: a rank-one gradient is stored as its factors, an
-item table as the rows that changed, and noise as its seeds. Attacks see only the arrays that
-clients send, through ``targets.transcript.ComponentView``.
+A message has named parts, such as an item table. A ``Component`` holds one part of the messages of
+all clients, in a compact format.
 """
+
+# Attacks see only the arrays that clients send, through ``targets.transcript.ComponentView``.
 
 from __future__ import annotations
 
@@ -57,13 +57,14 @@ LIST_PADDING = -1
 def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
     """Raises InputError if list messages contain invalid entries.
 
-    kind: kind of the messages, such as item lists
+    kind: kind of the messages, such as item lists; messages of kinds that are not lists are not
+        checked
     values: the messages (any shape)
     n_items: number of items
     name, where: names of the message part and of its origin, for the error message
 
-    The entries of a list must be integers. In a list of items, they must be item indices from 0 to
-    ``n_items`` - 1, or -1 as padding. Messages of other kinds are not checked.
+    All entries must be integers. Entries of item lists must be item indices from 0 to ``n_items`` -
+    1, or -1 as padding.
     """
     if kind not in LIST_KINDS:
         return
@@ -87,12 +88,12 @@ class Component(ABC):
         streams, or other components (class attribute)
 
     This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
-    ``kind``. A component that wraps another component has the kind, learning rate and shape of the
-    wrapped component by default; the first of its ``per_client_fields`` is the wrapped component.
-    The argument ``clients`` of a method holds indices of clients.
+    ``kind``. The argument ``clients`` of a method holds indices of clients.
     """
 
     __slots__ = ()
+    # In a component that wraps another component, the first of these fields is the wrapped
+    # component, which gives the default kind, learning rate and shape.
     per_client_fields: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -104,10 +105,9 @@ class Component(ABC):
     def learning_rate(self) -> float | None:
         """Public learning rate r, by which messages are scaled; None if it is unknown.
 
-        - A gradient message is -r times the gradient of the sender's loss. The rate is negative if
-          the client sends the gradient itself, without the minus sign.
-        - A trained model minus the broadcast model is -r times the sum of the gradients of all
-          local steps.
+        - A gradient message is -r times the gradient of the sender's loss. So r is negative if the
+          client sends the gradient itself.
+        - A change of the model is -r times the sum of the gradients of all local steps.
         """
         return _get_first_part(self).learning_rate
 
@@ -143,7 +143,7 @@ class Component(ABC):
     def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' messages, the output of secure aggregation.
 
-        The sum has the shape of one message. It is computed in float64, by blocks of clients.
+        The sum has the shape of one message. The sum is computed in float64, by blocks of clients.
         """
         clients = np.arange(len(self))
         blocks = iter_blocks(len(self), math.prod(self.shape), _BLOCK)
@@ -169,10 +169,9 @@ class Component(ABC):
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
         """Returns client, position and value of all E entries in the lists of ``clients``.
 
-        The three arrays (E,) are: the client of each entry, as an index into ``clients``; the
-        entry's position in the client's list; and its value. Padding is left out. Entries are in
-        the order of ``clients``, and within a client in list order. A message must be a list, shape
-        (width,), padded with ``LIST_PADDING``.
+        A message must be a list, shape (width,), padded with ``LIST_PADDING``. The result has three
+        arrays (E,), in the order of clients and positions: client of each entry (index into
+        ``clients``), position in the list, and value.
         """
         parts = [(np.zeros(0, np.intp),) * 2 + (self.to_dense(clients[:0]).ravel(),)]
         for block in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):
@@ -280,11 +279,9 @@ class Bits(Component):
     """Messages of one bit per item, stored as the items with a 1.
 
     entries: sparse array (n clients, M items); a stored entry means a 1, whatever its value
-    randomizer: function that randomizes the bits; None if the bits are sent unchanged
-    streams: sources of the random numbers that ``randomizer`` uses, one per client; None if the
+    randomizer: function that randomizes the bits, with the same result at every call; None if the
         bits are sent unchanged
-
-    Randomized bits are drawn anew at every call, each time with the same result.
+    streams: random streams for ``randomizer``, one per client; None if the bits are sent unchanged
     """
 
     entries: sparse.csr_array
@@ -317,14 +314,12 @@ class RankOneMessages(Component):
     """Rank-one gradients of the item matrix in matrix factorization, stored as their factors.
 
     The message of user u is the M x F matrix G_u = (s_u - V x_u) x_u^T, for M items and F latent
-    dimensions.
+    dimensions. G_u is minus half the gradient of the squared loss sum_i c_i (p_i - x_u.v_i)^2 over
+    items i. There c_i is the weight of item i, and p_i is the target value of the product x_u.v_i.
 
     user_vectors: the user vectors x_u (n, F)
     item_vectors: the broadcast item matrix V (M, F)
     sparse_vectors: the sparse vectors s_u (n, M), s_ui = c_i (p_i - x_u.v_i) + x_u.v_i
-
-    G_u is minus half the gradient of the squared loss sum_i c_i (p_i - x_u.v_i)^2 over items i.
-    c_i is the weight of item i, and p_i the value that the product x_u.v_i should have.
     """
 
     user_vectors: Floats
@@ -392,16 +387,12 @@ class SparseRows(Component):
     n_rows: the number of rows M
     kind: type of the messages, such as gradients
     learning_rate: public learning rate r (a message is -r times the sender's gradient), or None
-    broadcast: the model (M, d) that was broadcast, or None
-
-    If ``broadcast`` is None, a client sends only its stored rows. ``to_dense`` returns zeros for
-    the remaining rows, and ``flag_sent_rows`` distinguishes them from rows of zeros that were sent.
-
-    If ``broadcast`` is given, each client sends the whole matrix, which equals ``broadcast``
-    outside the stored rows. An adversary who knows the broadcast sees which rows the client
-    changed.
+    broadcast: the broadcast model (M, d), if each client sends a whole matrix that equals it
+        outside the stored rows; None if each client sends only its stored rows
     """
 
+    # Without ``broadcast``, ``to_dense`` fills the rows that were not sent with zeros. With
+    # ``broadcast``, an adversary who knows it sees which rows the client changed.
     indptr: Ints
     row_ids: Ints
     values: NDArray[Any]
@@ -570,6 +561,8 @@ class SumRandomizer(Randomizer, Protocol):
         ...
 
 
+# The format saves memory: noise fills every entry of an item matrix, and the noisy messages of a
+# whole training would fill the disk.
 @dataclass(frozen=True, slots=True)
 class RandomizedMessages(Component):
     """Randomized messages, stored as the messages without noise and the seeds of the noise.
@@ -577,9 +570,6 @@ class RandomizedMessages(Component):
     clean_messages: the messages before the noise
     randomizer: function that adds the noise
     streams: one random stream per client; ``to_dense`` draws the same noise at every call
-
-    The format saves memory: noise fills every entry of an item matrix, and the noisy messages of a
-    whole training would fill the disk.
     """
 
     clean_messages: Component
@@ -650,11 +640,10 @@ class Reports(Component):
     kind, learning_rate = Payload.REPORTS, None
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Estimates each client's matrix of M items by F factors by the mean of its k reports,
-        shape (len(clients), M, F).
+        """Estimates each client's matrix from its k reports; shape (len(clients), M, F).
 
-        A report counts as a matrix of zeros except for +B or -B at the reported coordinate, where B
-        is ``magnitude``. ``clients`` are indices.
+        The estimate is the mean of k matrices, one per report. Each of them has +B or -B
+        (``magnitude``) at the reported coordinate and zeros elsewhere. ``clients`` are indices.
         """
         index, sign = self.coordinates[clients], np.where(self.is_positive[clients], 1.0, -1.0)
         n, k = index.shape

@@ -27,14 +27,12 @@ if TYPE_CHECKING:
 class Machine(Checked):
     """Device, threads and memory that a simulation of clients may use.
 
-    device: torch device ("cpu", "cuda", "cuda:1") for systems whose clients are trained in torch
+    device: torch device ("cpu", "cuda", "cuda:1") for systems whose clients are trained in torch;
+        the last bits of results may depend on it
     threads: number of threads of one process
-    memory: maximum size in bytes of a training's uploads in memory. Uploads beyond this limit are
-        stored in memory-mapped files, which are removed with the transcript
+    memory: maximum size in bytes of a training's uploads in memory; further uploads are in
+        memory-mapped files
     folder: directory of the memory-mapped files; None means a temporary one
-
-    The last bits of floating-point results may depend on the device, but not on threads or memory.
-    The provenance of an audit names the device.
     """
 
     device: str = "cpu"
@@ -82,8 +80,8 @@ def map_in_threads(
 ) -> Iterator[_Result]:
     """Yields ``function(item)`` for each of ``items`` in order, computed in ``threads`` threads.
 
-    If ``threads`` is None, their number is that of the surrounding ``use_threads``, or 1 outside of
-    it. At most one result per thread waits for the caller.
+    If ``threads`` is None, the number of threads is set by ``use_threads``, and is 1 outside of
+    that context.
 
     >>> with use_threads(2):
     ...     list(map_in_threads(abs, [-3, 1, -2]))
@@ -96,7 +94,7 @@ def map_in_threads(
         pending = deque[Future[_Result]]()
         for item in items:
             pending.append(pool.submit(function, item))
-            if len(pending) > count:
+            if len(pending) > count:  # at most one result per thread waits for the caller
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
@@ -107,10 +105,10 @@ def limit_to_one_thread(
 ) -> AbstractContextManager[Any]:
     """Returns a context in which BLAS or OpenMP uses only one thread.
 
-    ``user_api`` names the library; None means every library with a thread pool. For small matrix
-    products, several threads cost more time than they save. Only libraries that are already loaded
-    are limited.
+    ``user_api`` names the library; None means every library with a thread pool. Only libraries that
+    are already loaded are limited.
     """
+    # For small matrix products, several threads cost more time than they save.
     limit: AbstractContextManager[Any] = _pools(len(sys.modules)).limit(limits=1, user_api=user_api)
     return limit
 

@@ -32,32 +32,24 @@ class UserFeatures:
 def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatures:
     """Computes the user features in Table I of the FedRec paper, for each user of the data.
 
-    ``best`` is the best rating of the scale, which is public. The level of a rating r is 5 r/best,
-    rounded up, at least 1 and at most 5, so that half stars count for the level above. The columns
-    are, in this order:
+    best: the best rating of the scale, which is public
 
-    - the number of rated items
-    - the number of ratings of each level, 1 to 5
+    Notation: n is a number of ratings. The level of a rating r is 5 r/best, rounded up and clipped
+    to [1, 5]. The columns are, in this order:
+
+    - log(1 + n) for all ratings of the user
+    - log(1 + n) for the ratings of each level, 1 to 5
     - the share of each level among the user's ratings
-    - the shares of low (1, 2) and high (4, 5) ratings
-    - the entropy of the shares of the levels
-    - median, minimum, maximum and mean rating
+    - the shares of low (1, 2) and high (4, 5) levels
+    - the entropy of the shares of the levels, divided by log 5
+    - median, minimum, maximum and mean rating, divided by ``best``
     - one-hot gender, occupation and age group, if the data have these attributes
 
     A user without ratings has zeros except for the attributes. Ages in years are put into the
-    table's three groups; other age categories stay unchanged. Occupations have one column per
-    category in the data.
+    table's three groups. Occupations have one column per category in the data.
 
-    The paper does not state how features are scaled. A device cannot see other users' data, so no
-    feature is standardised over users. Instead, counts n become log(1 + n), ratings are divided by
-    ``best``, and the entropy is divided by log 5. All features except the counts therefore lie in
-    [0, 1] for ratings in (0, best].
-
-    Memory: about 60 bytes per rating in addition to the result. Raises InputError if ``best`` is
-    not positive and finite.
-
-    Source: Table I of the FedRec paper (Zhang, Yuan and Yin), whose section 3.1 uses the features
-    in ``z_u = E_U x_u``.
+    Raises InputError if ``best`` is not positive and finite. Source: Table I and section 3.1 of the
+    FedRec paper (Zhang, Yuan and Yin).
     """
     if not 0 < best < np.inf:
         raise InputError(f"Expected finite best > 0, got {best=}. Give the best possible rating.")
@@ -66,6 +58,9 @@ def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> U
     row = np.repeat(np.arange(n_users), sizes)
     stars = table.data.astype(np.float64) / best
 
+    # The paper does not state how features are scaled. No feature is standardised over users,
+    # because a device cannot see other users' data. All features except the counts lie in [0, 1]
+    # for ratings in (0, best]. Memory: about 60 bytes per rating in addition to the result.
     level = np.ceil(table.data * N_RATING_LEVELS / best)
     level = np.clip(level, 1, N_RATING_LEVELS).astype(np.int64)
     counts = np.bincount(row * N_RATING_LEVELS + level - 1, minlength=n_users * N_RATING_LEVELS)

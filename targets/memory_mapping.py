@@ -35,15 +35,14 @@ def map_arrays_to_files(value: _Value) -> _Value:
 
 
 class RoundStore:
-    """Storage of a training's rounds, with uploads in memory up to a limit, and on disk beyond it.
+    """Storage of a training's rounds: uploads in memory up to a limit, and on disk beyond it.
 
     compute: limit in bytes for the uploads of all rounds (``memory``), and directory of the files
         (``folder``)
     mode: mode of memory mapping, as in numpy: "r+" for writable files, "c" for copy-on-write
 
-    Files are memory-mapped, so that they read like arrays, and are removed when the last array in
-    them is garbage-collected. Messages may contain arrays of the broadcast model, which do not
-    count towards the limit.
+    Files are memory-mapped. They are removed when the last array in them is garbage-collected.
+    Arrays of the broadcast model do not count towards the limit.
     """
 
     def __init__(self, compute: Machine, mode: Literal["r+", "c"] = "r+") -> None:

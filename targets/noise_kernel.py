@@ -1,8 +1,7 @@
 """Compiled loops that clip the entries of messages and add Laplace noise.
 
-The noise of an entry is a random sign times the scale times -log(u). u is uniform in (0, 1) and
-comes from the client's random stream. The noise equals that of ``Streams.draw_laplace`` up to the
-last two bits of the logarithm.
+The noise of an entry is a random sign times the scale times -log(u), with u uniform in (0, 1).
+``Streams.draw_laplace`` gives equal noise, except for the last two bits of the logarithm.
 """
 
 # The loops are written so that compilers vectorize them: they contain no branch, no call and no
@@ -41,10 +40,10 @@ def _mix(word: np.uint64) -> np.uint64:
 def log(x: float) -> float:
     """Computes the natural logarithm of a positive normal double.
 
-    The error is at most two units in the last place. The number is x = 2^k m with m in (sqrt(1/2),
-    sqrt(2)]. log m = 2 atanh(s) with s = (m - 1) / (m + 1), by the series in z = s^2 <= 0.0295,
-    whose terms after z^10 are below 1e-17 of the sum.
+    The error is at most two units in the last place.
     """
+    # x = 2^k m with m in (sqrt(1/2), sqrt(2)]. log m = 2 atanh(s) with s = (m - 1) / (m + 1), by
+    # the series in z = s^2 <= 0.0295, whose terms after z^10 are below 1e-17 of the sum.
     bits = np.float64(x).view(np.uint64)
     mantissa = np.uint64((bits & _MANTISSA) | _BITS_OF_1).view(np.float64)
     above = mantissa > _ROOT2
@@ -91,7 +90,7 @@ def add_laplace_rows(
 ) -> None:
     """Clips table rows, adds Laplace noise, and writes the result into ``out``.
 
-    values: selected rows of the tables of n clients, shape (nnz, d)
+    values: stored rows of the tables of n clients, shape (nnz, d)
     indptr: client i has the rows ``values[indptr[i] : indptr[i + 1]]``, shape (n + 1,)
     ids: index of each row in the client's whole table, shape (nnz,)
     seeds: seed of each client's random stream, shape (n,)
@@ -99,7 +98,7 @@ def add_laplace_rows(
     scale: scale of the noise
     out: array that receives the result, shape (nnz, d)
 
-    A row gets the same noise that ``add_laplace`` would add to it in a whole table.
+    The noise of a row equals the noise that ``add_laplace`` adds to it in a whole table.
     """
     width = values.shape[1]
     for client in range(len(seeds)):

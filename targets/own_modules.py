@@ -25,8 +25,6 @@ def get_choice_name(class_name: str, suffix: str = "") -> str:
     class_name: Python name of the class
     suffix: ending of the class's name that is left out, such as "protection"
 
-    The rule is for modules that have several classes that users can choose.
-
     >>> get_choice_name("DplcfSp"), get_choice_name("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
     """

@@ -1,11 +1,8 @@
 """Types that declare the allowed values of settings, and the check of settings against them.
 
 Settings are the dataclass fields of systems under audit, local learners and randomizers. The type
-of a field declares its allowed values: ``Count``, ``Positive`` and similar types are ranges of
-numbers, ``bool`` allows true and false, and a ``Literal`` allows its values. The base class
-``Checked`` raises InputError for all other values. The meaning of a setting is a text in its
-annotation, as in ``Annotated[Count, "users per round"]``, or the sentence of the class's docstring
-that names it.
+of a field declares its allowed values: a range of numbers (``Count``, ``Positive``, ...), ``bool``,
+or a ``Literal``. The base class ``Checked`` raises InputError for all other values.
 """
 
 from __future__ import annotations
@@ -125,8 +122,8 @@ class NoiseSetting:
 
     noise_names: names of the noise settings, which grow with the noise, such as noise scales
     budget_names: names of the budget settings, which shrink as the noise grows, such as epsilon
-    noiseless_value: value that switches the noise off (or almost) if all these settings have it:
-        about 0 for noise settings, or a huge number for budgets. None if there is no such value
+    noiseless_value: value of all these settings that switches the noise off: about 0 for noise
+        settings, a huge number for budgets. None if there is no such value
 
     A setting of a nested object is named by its attribute path, such as "protection.epsilon".
 
@@ -190,8 +187,8 @@ def check_settings(settings: Any) -> None:
 def get_allowed_values(cls: type) -> dict[str, ValueConstraint]:
     """Returns the allowed values (a range or a choice) of the fields of a dataclass, by field name.
 
-    Fields that do not declare allowed values are left out. If a subclass annotates a field again
-    without allowed values, those of the base class apply.
+    Fields that do not declare allowed values are left out. A subclass may annotate a field again
+    without allowed values: the base class's then apply.
     """
     rules = {name: rule for name, hint in _hints(cls) if (rule := _get_rule(hint)) is not None}
     return {field.name: rules[field.name] for field in fields(cls) if field.name in rules}
@@ -207,13 +204,14 @@ def get_field_types(cls: type) -> dict[str, Any]:
 
 
 def describe_setting(cls: type, setting: str) -> str:
-    """Returns a text that explains a setting, from its annotation or from the class's docstring.
+    """Returns a text that explains a setting; "" if the class has no such text.
 
     cls: class that has the setting as a field
     setting: name of the setting
 
-    The text is the last text in the annotation. If there is none, it is the first clause of the
-    docstring that has the setting's name in double backquotes, or else "".
+    The text is the last text in the setting's annotation, as in ``Annotated[Count, "users per
+    round"]``. Without one, it is the first clause of the class's docstring with the setting's name
+    in double backquotes.
     """
     beside = [text for name, hint in _hints(cls) if name == setting for text in _get_metadata(hint)]
     if texts := [text for text in beside if isinstance(text, str)]:

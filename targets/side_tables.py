@@ -60,23 +60,21 @@ class SideTables:
     users, items: paths of CSV, TSV or Parquet files with a column of identifiers; None if not given
     attributes: names of the user attributes that the result must have; None requires no attribute
     bins: edges of bins, by name of a column; an empty list leaves the numbers unbinned
-    columns: names of the identifier columns of the interactions, by the keys "user" and "item"; the
-        side tables may use the same names
+    columns: names of the identifier columns, by the keys "user" and "item". A file without this
+        column must have one with a usual name (user_id, item, id)
 
-    The column of identifiers has a usual name (user_id, item, id), or the name in ``columns``.
+    Every other column of ``users`` is an attribute:
 
-    Every other column of ``users`` is an attribute. Texts are categories, and so are numbers with
-    at most ten distinct values. Other numbers are cut into named bins; by default, each bin has a
-    third of the users. An empty cell, NA, N/A, NaN or null means that the user has no value.
+    - Texts, and numbers with at most ten distinct values, are categories.
+    - Other numbers are cut into named bins; by default, each bin has a third of the users.
+    - An empty cell, NA, N/A, NaN or null means that the user has no value.
 
-    Items whose identifiers are numbers get titles from the column of titles in ``items``.
-    Identifiers that are texts serve as titles themselves. A cell of the genre column may contain
-    several genres or tags, separated by bars, semicolons or commas. Every other column of ``items``
-    becomes flags of items, which are added to the genres under names such as "column: category".
+    A column of titles in ``items`` gives titles, unless the identifiers are texts, which serve as
+    titles. A column of genres may have several genres per cell, separated by bars, semicolons or
+    commas. All other columns are added to the genres as "column: category".
 
-    A column of dates, or of too many distinct values for an inference attack, is not an attribute.
-    The column is left out, and ``Interactions.notes`` say so. The notes also count the identifiers
-    without a match. Memory: 4 bytes per cell, and the distinct texts.
+    ``Interactions.notes`` of the result name columns that are left out: dates, and columns of too
+    many distinct values.
 
     Raises InputError in these cases:
 
@@ -250,9 +248,9 @@ def _read_file(
     named: names of the requested attributes; if the file has more than ``MAX_COLUMNS`` columns,
         only these are read
 
-    Returns the row of each identifier in ``own`` (-1 if the file does not have it), the other
-    columns by name, and notes that count the identifiers without a match. Names of columns omit the
-    RecBole type. Raises InputError if no identifier matches, or one occurs twice.
+    Returns the row of each identifier in ``own`` (-1 without a row), the other columns by name, and
+    notes on identifiers without a match. Raises InputError if no identifier matches, or one occurs
+    twice.
     """
 
     def column(names: tuple[str, ...]) -> str:
@@ -268,7 +266,7 @@ def _read_file(
     names = file.read_names()
     at = names.index(column(names))
     others = {
-        place: name.partition(":")[0]
+        place: name.partition(":")[0]  # without RecBole's type
         for place, name in enumerate(names)
         if place != at and not _is_id_column(name, what)
     }

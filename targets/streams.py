@@ -1,10 +1,8 @@
 """Random numbers of many clients at once, with one counter-based generator per client.
 
-A client's draws depend only on its own 64-bit seed and on their position in its stream. A batch of
-clients therefore draws the same numbers as the clients one by one, in any order and in blocks of
-any size, and a draw can be repeated instead of stored. The word at position n (from 0) is the seed
-plus n + 1 times the golden ratio, hashed twice by the finalizer of SplitMix64 (Steele, Lea and
-Flood, OOPSLA 2014).
+A client's draws depend only on its own 64-bit seed and on their position in its stream. So a batch
+of clients draws the same numbers as each client alone. The generator is SplitMix64 (Steele, Lea and
+Flood, OOPSLA 2014), with its finalizer applied twice.
 """
 
 from __future__ import annotations
@@ -69,6 +67,8 @@ class Streams:
 
         The words have the positions ``start`` to ``start + count - 1`` in their stream.
         """
+        # The word at position n (from 0) is the seed plus n + 1 times the golden ratio, hashed
+        # twice.
         with np.errstate(over="ignore"):
             steps = np.arange(start + 1, start + count + 1, dtype=np.uint64) * _GOLDEN
             return _mix(_mix(self.seeds[:, None] + steps))
@@ -107,7 +107,7 @@ class Streams:
         clients: index of the stream that each draw uses
         positions: position in this stream of the 64-bit word that the draw uses, from 0
 
-        Both arrays are broadcast against each other, and the result has their common shape.
+        The arrays are broadcast to a common shape, the shape of the result.
         """
         return _to_laplace(self._draw_words_at(clients, positions))
 
@@ -119,7 +119,7 @@ class Streams:
         clients: index of the stream that each draw uses
         positions: position in this stream of the 64-bit word that the draw uses, from 0
 
-        Both arrays are broadcast against each other, and the result has their common shape.
+        The arrays are broadcast to a common shape, the shape of the result.
         """
         from scipy.special import ndtri
 

@@ -2,10 +2,11 @@
 
 A vantage is the position of an adversary: server, behind a shuffler, behind secure aggregation,
 another client, or outsider who gets the published model. A ``View`` holds the messages that the
-adversary sees there, as they were sent. A ``Transcript`` holds all messages in their storage format
-(``targets.components``). Attacks see a training only through this module: they may not import
-systems, mechanisms, data sets or storage formats.
+adversary sees there. A ``Transcript`` holds all messages in their storage format.
 """
+
+# Attacks see a training only through this module: they may not import systems, mechanisms, data
+# sets or storage formats.
 
 from __future__ import annotations
 
@@ -35,11 +36,10 @@ Broadcast = Mapping[str, NDArray[Any]]
 class Uploads:
     """Messages of several clients in one round, linked to their senders.
 
-    users: indices of the senders (n,), in ascending order in a training. The senders are users, or
-        silos (organisations) if the messages come from silos (``PublicInfo.n_silos``)
-    components: the parts of the messages by name, such as "item" for the item table, each for all
-        n senders. Names of parts that belong together begin with the same word before a dot, such
-        as "user.W1" and "user.b"
+    users: indices of the senders (n,), in ascending order in a training. Senders are users, or
+        silos (organisations) if ``PublicInfo.n_silos`` is not None
+    components: the parts of the messages by name, such as "item" for the item table. Names of parts
+        that belong together begin with one word before a dot, such as "user.W1" and "user.b"
 
     Raises InputError unless every component has one message per sender.
 
@@ -67,8 +67,8 @@ class Round:
 
     broadcast: the model sent to the clients, as arrays by name; None if the server sends none
     uploads: the clients' messages
-    cleartext: the messages that the server receives in the clear, linked to their senders, even if
-        all other messages go through secure aggregation; None if there are none
+    cleartext: messages that the server can link to their senders even under secure aggregation;
+        None if there are none
     """
 
     broadcast: Broadcast | None
@@ -117,8 +117,8 @@ class DeviceCode(Protocol):
         """Runs the client's code on given histories, and returns the messages that it would upload.
 
         met: the simulated clients' histories (n, n_items): flags of the items that each client
-            interacted with, or a sparse array of ratings. If they are flags, ratings are drawn at
-            random. Attributes and times are always drawn at random
+            interacted with, or a sparse array of ratings. All missing data, such as times, are
+            drawn at random
         broadcast: the model that the clients received; None if they received none
         rng: source of randomness
 
@@ -146,18 +146,15 @@ class PublicInfo:
     algorithm: name of the system
     n_users, n_items: numbers of users and items
     settings: the system's public numbers, by name
-    noise_channel: output distribution of the randomizer of one entry of a message; None if it is
-        unknown
+    noise_channel: output distribution of the randomizer of one entry of a message; None if unknown
     protocol_vantage: strongest position (server, behind a shuffler, ...) of an adversary if all
-        parties follow the protocol. A stronger position needs a colluding proxy or a broken
-        aggregation
-    n_silos: number of silos (organisations), if messages come from silos that hold the ratings of
-        several users (or of some items); None if every user sends separate messages
+        parties follow the protocol
+    n_silos: number of silos (organisations) that send messages; None if every user sends separate
+        messages
     item_features: flags of each item's public features, such as genres (n_items, G); None if there
         are none
-    item_rows: indices of each item's h rows in item tables, or the item's h codes in lists of
-        codes, (n_items, h), as a public function such as a hash assigns them; None without such a
-        function
+    item_rows: indices of each item's h rows in item tables, or the item's h codes in lists of codes
+        (n_items, h); None if row i belongs to item i
     popularity: share of users who interacted with each item (n_items,); None if it is not public
     device_code: the code that all devices run; None if an adversary cannot run it
     """
@@ -178,8 +175,8 @@ class PublicInfo:
 class ComponentView(Component):
     """A component (named part of a round's messages) as the receiver sees it.
 
-    The view returns messages only as they were sent. It hides how they were made, such as factors,
-    values before the noise, and seeds of the noise.
+    The view returns messages only as they were sent. The view hides how they were made, such as
+    factors, values before the noise, and seeds of the noise.
     """
 
     __slots__ = ("__weakref__", "_count", "_kind", "_largest", "_made", "_rate", "_read", "_shape")
@@ -203,7 +200,7 @@ class ComponentView(Component):
 
     @classmethod
     def create(cls, values: NDArray[Any], kind: Payload, rate: float | None = None) -> Self:
-        """Creates messages from an array (n, *shape), which holds one client's message per row.
+        """Creates messages from an array.
 
         values: the messages of n clients, shape (n, *shape)
         kind: type of the messages, such as gradients
@@ -301,12 +298,10 @@ class RoundView:
     uploads: the messages, linked to their senders
     shuffled: the messages in random order, by component (named part of a message)
     aggregate: sums of the messages over all ``senders_in_sum``, by component
-    senders_in_sum: indices of the clients whose messages are in the sums, which the server knows
-        (n,)
+    senders_in_sum: indices of the clients whose messages are in the sums (n,)
     cleartext: messages that stay linked to their senders even under secure aggregation
 
-    Components in other storage formats are converted to ``ComponentView``, which hides how messages
-    were made.
+    Components are converted to ``ComponentView``, which hides how messages were made.
     """
 
     broadcast: Broadcast | None
@@ -337,7 +332,7 @@ class RoundView:
     def restrict_rows(self, rows: Ints, *, keep_lists: bool = True, name: str = "") -> RoundView:
         """Returns a copy whose tables, in the model and in messages, have only the given rows.
 
-        rows: indices of the rows to keep. An array that lacks some of these rows stays unchanged
+        rows: indices of the rows to keep; arrays without some of these rows stay unchanged
         keep_lists: whether list messages, such as item lists, stay (unchanged) or are removed
         name: name of the only message part or model array to restrict; "" means all
         """
@@ -381,8 +376,7 @@ class View:
     public: public knowledge of the training
     rounds: the visible messages of each round
     cache: intermediate results that attacks computed from this view and reuse, by key
-    notes: sentences on how attacks interpreted the messages; views that are derived from this view
-        share the list
+    notes: sentences on how attacks interpreted the messages; derived views share the list
 
     >>> public = PublicInfo(algorithm="bits", n_users=2, n_items=3)
     >>> part = ComponentView.create(np.array([[0, 1, 1], [1, 0, 0]]), Payload.BITS)
@@ -407,13 +401,10 @@ class View:
     def align_item_rows(self) -> View:
         """Returns a view in which row i of every item table is the row of item i.
 
-        A system may store items in another order, or in h rows per item. ``public.item_rows``,
-        shape (n_items, h), holds the indices of each item's rows. Each round becomes h rounds, and
-        the k-th of these has the k-th row of every item. Messages that are lists, such as item
-        lists, are only in the first of the h rounds.
+        If an item has h rows in a table (``public.item_rows``), each round becomes h rounds. Round
+        k of them has the k-th row of every item. Item lists and other lists are only in the first.
 
-        An array with too few rows for all items stays unchanged. If ``public.item_rows`` is None,
-        the whole view stays unchanged.
+        An array with too few rows for all items stays unchanged.
         """
         if (rows := self.public.item_rows) is None:
             return self
@@ -427,8 +418,8 @@ class View:
     def add_cleartext(self) -> View:
         """Returns the view with extra rounds at the end: user data that clients send in the clear.
 
-        An extra round has no broadcast. Its only messages are those of ``RoundView.cleartext`` that
-        describe the data of users, such as ratings or item lists.
+        An extra round has no broadcast. Its messages are the parts of ``RoundView.cleartext`` that
+        describe users' data, such as ratings or item lists.
         """
         opened = []
         for seen in self.rounds:
@@ -495,8 +486,8 @@ class Transcript:
     public: public knowledge of the training
     rounds: messages of each round
     published_model: the model that is published at the end; None if nothing is published
-    max_vantage: strongest adversary position whose view can be derived from the transcript. A log
-        that has only sums, for example, has no view of single messages
+    max_vantage: strongest adversary position whose view the transcript determines; for example, a
+        log of sums determines no view of single messages
     """
 
     public: PublicInfo
@@ -522,9 +513,7 @@ class Transcript:
         rng: generator of the shuffler's permutation, required for the shuffled view
         make_round_view: constructor of the view of a round
 
-        Peers (other clients) see every broadcast and, at the end, the published model, which
-        clients receive for their recommendations. Raises InputError for the shuffled view if
-        ``rng`` is None.
+        Raises InputError for the shuffled view if ``rng`` is None.
         """
         if vantage is Vantage.SERVER:
             views = [
@@ -551,6 +540,7 @@ class Transcript:
                 for r in self.rounds
             ]
         elif vantage is Vantage.PEERS:
+            # Clients receive the published model, to score items.
             models = (*(r.broadcast for r in self.rounds), self.published_model)
             views = [make_round_view(broadcast=model) for model in models]
         else:

@@ -43,8 +43,7 @@ def render_ci_files(
     ``sarif``, ``junit``: paths of the files, or None.
     ``gate``: levels at which findings count as failures.
     ``checks``: results of checks, to be written beside the findings.
-    ``place``: source file and line that SARIF states as the location of results; None for the SARIF
-        file itself.
+    ``place``: source file and line of the results in SARIF; None for the SARIF file itself.
     ``seed``: seed of the verification, which the files state.
     """
     if sarif is None and junit is None:

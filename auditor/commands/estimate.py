@@ -177,10 +177,9 @@ def _describe_power(
 def describe_bound(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
     """Yields pairs of label and text that describe a measured bound on epsilon.
 
-    The texts are the verdict on the claim (with an empty label), the bound, its scope and method.
-
     ``bound``: the measured bound.
-    ``judgement``: judgement of the claim; None without a claim.
+    ``judgement``: judgement of the claim, described first with an empty label; None without a
+        claim.
     """
     from fedrec_auditor.reports.say import capitalize_first
 

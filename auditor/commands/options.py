@@ -188,14 +188,13 @@ def load_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
 
     ``file``: path of the plan file, or None for a plan with defaults.
 
-    The plan is checked early: InputError for a wrong value is raised before large modules are
-    imported.
+    Raises InputError for a wrong value.
     """
     from fedrec_auditor.auditor.plan.members import OBJECT_SEPARATOR
     from fedrec_auditor.auditor.plan.plan import amend_plan, check_plan, make_target, read_plan
 
     chosen = amend_plan(None if file is None else read_plan(file), options)
-    check_plan(chosen)
+    check_plan(chosen)  # early: before large modules are imported
     for name in chosen.targets:
         if OBJECT_SEPARATOR in name:
             make_target(name, chosen)
@@ -227,10 +226,10 @@ def _unwrap_type(annotation: Any) -> Any:
 def show_progress(out: Path, units: str = "tasks") -> Iterator[ProgressObserver]:
     """Context manager that provides a function which displays progress on standard error.
 
-    Ctrl-C raises IncompleteError, with a message on the finished work.
-
     ``out``: directory in which finished work is stored.
-    ``units``: plural noun for the finished work in the message, such as tasks or parts.
+    ``units``: plural noun for the finished work, such as tasks or parts.
+
+    Ctrl-C raises IncompleteError, with a message on the finished work.
     """
     from rich.console import Console
 

@@ -225,11 +225,10 @@ def _format_repeat_command() -> str:
 def load_mechanism(target: str, settings: Sequence[str] = ()) -> Any:
     """Loads a mechanism by its name, or imports an object by ``package.module:name``.
 
-    ``target``: the name in either form.
+    ``target``: the name in either form; the module may be in the working directory.
     ``settings``: settings of a mechanism, as NAME=VALUE.
 
-    The name may contain dots, and the module may be in the working directory. Raises InputError if
-    the mechanism or the object does not exist.
+    Raises InputError if the mechanism or the object does not exist.
     """
     from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
     from fedrec_auditor.auditor.plan.members import make_mechanism

@@ -59,24 +59,20 @@ def wrap(
     app : a ``ClientApp`` with its mods, of either interface (``@app.train()`` or ``client_fn``), or
         a function that makes a ``NumPyClient``, a ``Client`` or a ``ClientApp`` for a history.
     model : the first parameters: a torch module, a state_dict, an ArrayRecord or a list of arrays;
-        or a function that makes them for a given number of items. With a function, games use small
-        catalogues and are much faster.
-    data : function with which a ``ClientApp`` loads its partition, or its name
-        ("module:function"). During the audit, this function returns ``adapt(history)`` instead.
-    adapt : function that converts a history to the data that the app expects. If it has more
-        parameters, it also receives the arguments of the app's call. None if the app expects the
-        history itself.
-    mods : mods (wrappers of a client) for an app that is a function, the outermost first, as in
-        ``ClientApp``.
-    strategy : strategy of the server, which aggregates updates. The default is their mean. Claims
-        that the strategy implies are audited, too.
+        or a function that makes them for a given number of items, with which games are much faster.
+    data : function with which a ``ClientApp`` loads its partition, or its name ("module:function").
+        In the audit it returns ``adapt(history)``.
+    adapt : function that converts a history to the data that the app expects; further parameters
+        receive the arguments of the app's call. None for the history itself.
+    mods : mods (wrappers of a client) for an app that is a function, the outermost first.
+    strategy : strategy of the server, which aggregates updates; by default their mean. Claims that
+        the strategy implies are audited, too.
     rounds, share : number of rounds of a training, and share of clients that upload in each round.
-    config : values that the server sends besides the model. The clipping norm of a strategy is
-        added to them.
+    config : values that the server sends besides the model and the strategy's clipping norm.
     run_config, node_config : contents of the app's context.
     metadata : whether a message includes all contents of a reply besides its arrays (num_examples,
-        metrics, numbers, text, bytes, and fields of the envelope that the app sets). If false,
-        these contents are not audited, and claims state that.
+        metrics, numbers, text, bytes, fields of the envelope). If false, they are not audited, and
+        claims state that.
     equal_weights : whether the server gives all clients of a round the same weight, as the noise of
         a strategy assumes.
     claim : claims that replace those that the mods and the strategy imply.
@@ -87,9 +83,8 @@ def wrap(
     n_users : number of users for which the claims are made, if they depend on it.
     upload_seconds : seconds to compute one message, if it is slow.
 
-    Neither a server nor ray is started. Global random generators are seeded before each call.
-    Raises InputError for an object that is not an app, for a ``ClientApp`` without data, and for
-    settings with which Flower would fail.
+    Neither a server nor ray is started. Raises InputError for an object that is not an app, for a
+    ``ClientApp`` without data, and for settings with which Flower would fail.
     """
     require_flower()
     written = [app, model, *(part for part in (data, adapt, strategy) if callable(part))]
@@ -165,8 +160,7 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
     """Returns the claims that Flower apps, mods and strategies imply, with notes on proofs.
 
     ``parts``: the apps, mods (wrappers of a client) and strategies of the server.
-    ``rounds``: number of rounds of a training. The epsilon of all rounds together is a separate
-        claim.
+    ``rounds``: number of rounds of a training, whose total epsilon is a separate claim.
     ``equal_weights``: whether the server gives all clients of a round the same weight.
 
     The parts imply these claims:

@@ -64,8 +64,7 @@ def record_uploads(
     fields : tables of users and items, and further fields of a ``Plan``, such as seed or quick,
         which trains for at most 20 rounds.
 
-    The training is the one that an audit with the same seed attacks: the last item of each user is
-    held out, if the system's paper measures utility in this way. Returns ``out``. Raises
+    The training is the one that an audit with the same seed attacks. Returns ``out``. Raises
     InputError unless ``out`` is empty or does not exist.
     """
     own = () if isinstance(target, str) else (target,)
@@ -88,8 +87,7 @@ def record_training(
     interactions: Interactions | None = None,
     systems: Sequence[Target] = (),
 ) -> Path:
-    """Trains the only system of ``plan`` once, and writes all messages and models to the directory
-    ``out``.
+    """Trains the only system of ``plan`` once, and writes all messages and models to ``out``.
 
     ``resources``: device and memory of the training.
     ``with_truth``: whether to also write the training data.
@@ -109,6 +107,7 @@ def record_training(
     audit = Audit.from_plan(plan, interactions, resources.machine, resources.max_bytes, systems)
     (name,) = audit.targets
     with limit_to_one_thread(None):
+        # The last item of each user is held out, if the system's paper measures utility so.
         data, run = AuditedTarget(audit, name).held_out_and_run
         _write_recording(name, run, data.training_data, out)
         if with_truth:
@@ -178,15 +177,14 @@ def attack_recording(
     Parameters
     ----------
     path : directory of a recording (stored uploads, docs/recorded-uploads.md).
-    truth, columns, users, items : true data of the senders during the training, in the forms that
-        ``audit_system`` accepts. The default is the true data in the recording, if there are any.
-        Without true data, only linkage is run.
+    truth, columns, users, items : true data of the senders, in the forms that ``audit_system``
+        accepts; by default the true data in the recording. Without true data, only linkage is run.
     senders : user of each sender, if senders are pseudonyms: a mapping, or a CSV file with the
         columns sender and user.
     client : code of the clients: a system that ``wrap_system`` returned, ``module:object``, or the
-        name of a target. Attacks run the code on invented users to interpret messages of any form.
-    claim : one or several claims about the system. The claims are not tested, and epsilon is not
-        bounded, because recorded uploads are from a single training.
+        name of a target. Attacks run the code on invented users to interpret messages.
+    claim : one or several claims about the system. They are not tested, because recorded uploads
+        are from a single training.
     out : directory for the reports; None to write no files.
     jobs, memory, progress : number of workers, their memory in GiB, and whether to show progress.
     gate : levels at which judgements of claims and attacks count as failures.
@@ -195,7 +193,7 @@ def attack_recording(
 
     Messages, models and sums with numbers that are not finite are left out and counted. Raises
     InputError for a recording that is damaged, mostly not finite, or refused (``Recording``), and
-    for true data that do not fit the recording.
+    for true data that do not fit.
     """
     resources = make_resources(jobs, "cpu", memory)
     recording = Recording.open(Path(path), resources.max_bytes)

@@ -54,46 +54,40 @@ def wrap_system(
     ----------
     client : function ``client(history, model, rng)`` that returns the upload of one device: an
         array, a tensor, a list, or a dictionary of these. ``history`` has ``items``, ``ratings``,
-        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` (its identifier) and
-        ``dense()``. If the function has a fourth parameter, ``state``, it also receives a
-        dictionary that the device keeps between rounds.
+        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` and ``dense()``. A
+        fourth parameter, ``state``, receives a dictionary that the device keeps between rounds.
     model : the first model, of the same types as uploads, or a function that makes it for a given
-        number of items. With a function, games use small catalogues and are much faster. None if
-        the server broadcasts nothing, or for ``wrap_torch``.
+        number of items, with which games are much faster. None if the server broadcasts nothing, or
+        for ``wrap_torch``.
     server : function ``server(model, uploads)`` that returns the next model. A third parameter
         receives a random generator. Without a server, uploads are averaged.
     rounds, share : number of rounds of a training, and share of users that upload in each round.
-    claim : one or several claims about the system (``fedrec_auditor.Claim``), or the path of a
-        TOML file with claims.
+    claim : one or several claims about the system (``fedrec_auditor.Claim``), or the path of a TOML
+        file with claims.
     title : name of the system in reports.
     kinds : meaning of the numbers in uploads ("model", "change", "gradient", "bits", "ratings",
-        "items", "codes", "vector"), for all arrays of an upload, or by name of the array. By
-        default, the kinds are detected by running the client.
-    route : strongest adversary that the protocol permits, by what it sees, such as "server" or
-        "aggregate" (sums). The default is the strongest adversary of the claims, or "server"
-        without claims.
+        "items", "codes", "vector"), for all arrays or by name of the array; by default, detected by
+        running the client.
+    route : strongest adversary that the protocol permits, such as "server" or "aggregate" (sums);
+        by default the strongest adversary of the claims, or "server".
     public : numbers that an adversary knows about the system, such as {"negatives": 4}.
-    proof : dp-accounting event of the mechanism of one round, for the unit and adversary of
-        the claims, as in ``account``. Noise multipliers are relative to the norm to which the
-        contribution of a unit is clipped. Multipliers are halved if claims are about replacement,
-        because two clipped uploads differ by up to twice the norm. The event of a training is
-        composed of one such event per round, without amplification by sampling. If a better event
-        of the training is known, give both by horizon: {"round": EVENT, "training": EVENT}.
+    proof : dp-accounting event of the mechanism of one round, for the unit and adversary of the
+        claims. Noise multipliers are relative to the norm to which a unit's contribution is
+        clipped. The audit itself halves them for claims about replacement, because two clipped
+        contributions differ by up to twice the norm. The event of a training repeats this event per
+        round, without amplification by sampling. If you know a better one, give both: {"round":
+        EVENT, "training": EVENT}.
     scores : function ``scores(model, history)`` that returns the scores of all items, with which
         utility is measured.
-    obeys : whether devices accept any model from the server, so that a malicious server may choose
-        the model.
-    n_users : number of users for which the claims are made; None if they hold for any number.
-        Claims depend on it if devices share the noise, or if sampling or shuffling amplifies
-        privacy. Games in which many users protect each other then run with this number.
+    obeys : whether devices accept any model from the server, even a malicious one.
+    n_users : number of users for which the claims are made; None if they hold for any number. Give
+        it if devices share the noise, or if sampling or shuffling amplifies privacy.
     upload_seconds : seconds to compute one message, if it is slow. Games then make as many runs as
-        fit into five minutes of one core by this figure. If timed trial runs show that these would
-        take more than twenty minutes, games make fewer.
-    drops_out : whether the client may return None. Its device then sends nothing in this round, and
-        the server knows which device dropped out.
-    rows : public function ``rows(items)`` that returns the rows of items in messages, or their
-        codes, as an array (k,), or (k, h) for h hashes. Attacks use the function to read tables and
-        lists.
+        fit into five minutes of one core by this figure.
+    drops_out : whether the client may return None. The device then sends nothing in this round, and
+        the server knows this.
+    rows : public function ``rows(items)`` that returns the rows or codes of items in messages, as
+        an array (k,), or (k, h) for h hashes.
 
     Raises InputError for a setting that is out of range.
 
@@ -149,28 +143,25 @@ def audit_system(
 
     Parameters
     ----------
-    client : function ``client(history, model, rng)`` that returns the upload of one device; or a
-        system: the result of ``wrap_system``, or an object with the methods of ``Target``.
+    client : function ``client(history, model, rng)`` that returns the upload of one device; the
+        result of ``wrap_system``; or an object with the methods of ``Target``.
     data : DataFrame, sparse or dense matrix of ratings (users x items), Interactions, name of a
         data set, or path.
-    claim : one or several claims about the system (``fedrec_auditor.Claim``), or the path of a
-        TOML file with claims.
+    claim : one or several claims about the system (``fedrec_auditor.Claim``), or the path of a TOML
+        file with claims.
     columns : names of the columns for user, item, rating and timestamp, if they are unusual.
     users, items : attributes of users and of items, by identifier: DataFrames or paths.
     games : games (experiments that measure epsilon) to play: "local" (one message), "round",
-        "training", "one-run". Games are played independently of the chosen ``attacks``.
-    out : directory for the reports. An interrupted audit resumes there. None to write no files.
+        "training", "one-run". Games do not depend on the chosen ``attacks``.
+    out : directory for the reports, in which an interrupted audit resumes. None to write no files.
     jobs, memory : number of workers, and memory that they may use together, in GiB.
     backend, address : system that runs the workers ("loky", "dask" or "ray"), and its address.
     progress : whether to show progress, or a function that receives it.
     given : parameters of ``wrap_system``, such as model, server, rounds or proof, and further
-        fields of a ``Plan``, such as attacks, quick, seed, confidence, runs or population.
+        fields of a ``Plan``, such as attacks, quick, seed or runs.
 
-    Games make as many runs as some minutes allow, by the stated cost of a message, unless ``runs``
-    is given. If timed trial runs show that a game would take more than four times as long, the game
-    makes fewer runs, and the record states their number. Messages of a training that do not fit
-    into memory are stored on disk. Raises InputError for a faulty client, with the fault and its
-    place in one line.
+    Without ``runs``, games make as many runs as some minutes allow; the record states their number.
+    Raises InputError for a faulty client, with the fault and its place in one line.
 
     >>> import numpy as np
     >>> from fedrec_auditor import Claim
@@ -209,10 +200,9 @@ def _complete(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dic
     """Accounting events (dp-accounting) by horizon, completed by the event of a training.
 
     ``proof``: event of a round, or events by name of the horizon; or None.
-    ``rounds``: number of rounds of a training.
+    ``rounds``: number of rounds, by which the event of a missing training is composed.
 
-    If the event of a training is missing, it is composed of the event of each round. Raises
-    InputError for another horizon than a round or a training.
+    Raises InputError for another horizon than a round or a training.
     """
     from dp_accounting import SelfComposedDpEvent
 

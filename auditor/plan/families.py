@@ -1,25 +1,19 @@
 """Finds the members of a family (exchangeable components, such as attacks) by name, without
 importing them.
 
-A family is a package with a ``base.py``. Every other module in the package defines one member:
-
-- The member's name is the file name with hyphens instead of underscores.
-- The member's class is named like the file, or like the file and the family (``LaplaceProtection``
-  in ``laplace.py``).
+A family is a package with a ``base.py``. Every other module in the package defines one member. The
+member's name is the file name with hyphens for underscores. Its class is named like the file, or
+like the file and the family (``LaplaceProtection`` in ``laplace.py``).
 
 There are these exceptions:
 
-- Related members may have a package of their own inside the family.
-- A package ``parts`` has code that members share.
+- A package inside the family may have further members; a package ``parts`` has shared code.
 - A file whose name ends in the name of its folder (``attribute_attacks`` in ``attacks``) has one
-  member per public class. The same holds for a family that is a single file (``learners``). These
-  members are named like their classes.
-- A member of "papers" is a folder with claims. The systems in the folder, which are modules or
-  lines of a table, are members of "targets".
-
-Other installed packages add members to the families in ``PLUGIN_FAMILIES`` by entry points of the
-group ``fedrec_auditor.<family>``. A plug-in (member that another package adds) that cannot be
-loaded is left out, and a message says so.
+  member per public class, named like the class. A family that is a single file (``learners``) does,
+  too.
+- A member of "papers" is a folder with claims. The systems in the folder are members of "targets".
+- Other packages add members (plug-ins) to ``PLUGIN_FAMILIES`` by entry points of the group
+  ``fedrec_auditor.<family>``.
 """
 
 from __future__ import annotations
@@ -63,7 +57,7 @@ class ComponentFamily:
     ``kind``: name of the family on the command line.
     ``package``: name of the package of its members.
     ``protocol_names``: names of protocols in the module ``base`` of the package. A plug-in (member
-        that another package adds) must satisfy one of them.
+        of another package) must satisfy one of them.
     ``has_settings``: whether the fields of a member are its settings.
     ``has_default``: whether a member can be constructed without settings.
 
@@ -265,12 +259,9 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
 def suggest_names(name: str, names: Sequence[str], otherwise: str, max_names: int = 3) -> str:
     """Returns a hint with the ``names`` that are similar to a wrong ``name``.
 
-    - If some of the ``names`` begin with ``name``, the hint has these names.
-    - Otherwise it has at most ``max_names`` similar names.
-    - If no name is similar, it has the text ``otherwise`` and all names, or is empty if
-      ``otherwise`` is empty.
-
-    Case and underscores do not count.
+    The hint has the names that begin with ``name``, or else at most ``max_names`` similar names. If
+    no name is similar, it has the text ``otherwise`` and all names; it is empty if ``otherwise`` is
+    empty. Case and underscores do not count.
 
     >>> suggest_names("FMF", ["fcf", "fmf-ldp", "fmf-vfl"], "There are")
     'Did you mean fmf-ldp or fmf-vfl?'

@@ -76,10 +76,9 @@ def qualify_setting(text: str, target: str) -> str:
 def parse_settings(given: Sequence[str]) -> dict[str, dict[str, SettingValue]]:
     """Parses texts such as "fcf.rounds=5" into settings, by name of the system.
 
-    A setting may be named by its field, by the usual symbol of papers (such as T), or by one of the
-    system's own ``aliases``. A part (learner, protection, route) is chosen by
-    ``fedncf.protection=laplace``, and its settings are given by ``fedncf.protection.epsilon=3``.
-    Settings of a user's own object are not checked. Raises InputError for an unknown name.
+    A setting is named by its field, by the usual symbol of papers (such as T), or by one of the
+    system's ``aliases``. A part of a system is its learner, protection or route. Raises InputError
+    for an unknown name, except for a user's own object.
 
     >>> parse_settings(["fmf-ldp.T=5", "fedncf.protection=laplace"])
     {'fmf-ldp': {'rounds': 5}, 'fedncf': {'protection': {'name': 'laplace'}}}
@@ -128,14 +127,13 @@ def convert_settings(
 ) -> dict[str, SettingValue]:
     """Converts texts of settings to typed values, by name of the setting.
 
-    Settings of a part of the system (such as its learner) are in a mapping under the part's name.
-
     ``name``: name of the system or mechanism.
     ``texts``: text of each setting, by name.
     ``known``: names of the fields.
     ``aliases``: names of fields, by alternative name.
 
-    Raises InputError for a setting that is not ``known``, or that is given twice.
+    Settings of a part (such as the learner) are in a mapping under the part's name. Raises
+    InputError for a setting that is not ``known``, or that is given twice.
     """
     settings: dict[str, Any] = {}
     for key, text in texts.items():
@@ -201,15 +199,15 @@ def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[st
 def add_tuned_settings(
     name: str, given: Mapping[str, SettingValue], *location: str
 ) -> dict[str, Any]:
-    """Returns the settings ``given``, completed by values with which the system's training
-    converges if ``given`` has ``learns=true``.
+    """Returns the settings ``given``, with tuned values added if they have ``learns=true``.
+
+    With tuned values, the system's training converges.
 
     ``name``: name of the system.
-    ``given``: its settings, which take precedence.
+    ``given``: its settings, which take precedence; tuned values may depend on them.
     ``location``: keys that lead to these settings in a plan.
 
-    Without ``learns=true``, nothing is added. The added values may depend on settings in ``given``,
-    such as the learner. Raises PlanError for a wrong setting.
+    Raises PlanError for a wrong setting.
 
     >>> add_tuned_settings("fedmf", {"learns": True, "rounds": 5})["rounds"]
     5
@@ -227,13 +225,11 @@ def add_tuned_settings(
 
 
 def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *location: str) -> Any:
-    """Constructs the member ``name`` of a family of exchangeable components (such as the system
-    "fcf" of the family "targets") with these settings.
+    """Constructs the member ``name`` of a family, such as the system "fcf" of the family "targets".
 
     ``kind``: name of the family.
     ``given``: the settings. A part (learner, protection, route) is given by its name, or by a table
-        with its ``name`` and its settings. A table without a name overrides settings of the default
-        part.
+        of its ``name`` and settings. A table without a name changes the default part.
     ``location``: keys that lead to these settings in a plan.
 
     Raises PlanError for a wrong setting.
@@ -305,8 +301,8 @@ def _check_setting(
 
     ``default``: default of the setting, or an example value of its type.
 
-    Raises PlanError if the check fails. A float that is a whole number becomes an integer if the
-    default is an integer.
+    A whole float becomes an integer if the default is an integer. Raises PlanError if the check
+    fails.
     """
     if isinstance(default, bool | str):
         kind = "true or false" if isinstance(default, bool) else "a text"

@@ -67,8 +67,7 @@ def import_object(text: str) -> Any:
 
 
 def convert_to_target(value: Any, text: str) -> Target:
-    """Returns ``value`` if it is a system to audit. Otherwise calls it (a class or a function
-    without arguments) and returns the system that it makes.
+    """Returns ``value`` if it is a system to audit, or else the system that ``value()`` makes.
 
     ``text``: name of the object in errors.
 
@@ -89,10 +88,9 @@ def convert_to_target(value: Any, text: str) -> Target:
 
 
 def apply_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
-    """Returns a copy of a system with the fields in ``settings`` replaced, or the system itself if
-    there are none.
+    """Returns a copy of a system with the fields in ``settings`` replaced.
 
-    ``target``: the system.
+    ``target``: the system, which is returned unchanged if there are no settings.
     ``text``: name of the system in errors.
 
     Raises InputError for a setting that is not a field of the system.
@@ -137,8 +135,8 @@ def is_built_in(target: Target) -> bool:
 def compute_fingerprint(target: Target) -> str:
     """Text that distinguishes the system ``target`` from other systems of the same name.
 
-    The text is the system's own ``digest``, or a hash of its code and values. For a recording
-    (stored uploads) with client code, the text also contains the identity of that code.
+    The text is the system's ``digest``, or a hash of its code and values. For a recording with
+    client code, it also has the fingerprint of that code.
     """
     own, code = getattr(target, "digest", None), get_origin(target).client_system
     if not isinstance(own, str):

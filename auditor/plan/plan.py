@@ -59,6 +59,7 @@ DEFAULT_TARGETS = (
 )
 # Minimum number of canaries with which a training gives a bound, and maximum number for memory.
 MIN_CANARIES, MAX_CANARIES = 20, 10_000
+# Maximum confidence that a plan may ask for.
 MAX_CONFIDENCE = 1 - 1e-9
 """Maximum confidence of a plan.
 
@@ -84,7 +85,7 @@ class PlanOption:
     ``name``: name of the option; empty if it is the name of the field.
     ``metavar``: placeholder of the option's value in the help; None for the default.
     ``parse``: function that converts a text, or several texts, to the field's value; None if typer
-        (the command-line library) converts it.
+        does.
     """
 
     help: str
@@ -151,22 +152,21 @@ class Plan(BaseModel):
     ``min_item``: minimum number of interactions of an item; items with fewer are left out.
     ``min_rating``: smallest rating that counts as an interaction.
     ``seed``: seed of all randomness.
-    ``confidence``: joint confidence of all lower bounds, which share the error budget, and the
-        confidence of each single interval. The value is at least 1/2, so that true claims are not
-        refuted more often than not, and at most ``MAX_CONFIDENCE``.
+    ``confidence``: joint confidence of all lower bounds, and of each single interval; from 1/2 to
+        ``MAX_CONFIDENCE``.
     ``quick``: whether to use fewer samples, repetitions and training rounds. Claims and proofs are
         still for all rounds.
-    ``trainings``: number of trainings, with consecutive seeds from ``seed`` on, for attacks and
-        utility. None means 3, or 1 in a quick audit. Intervals are over users and trainings.
-    ``attacks``: names of attacks on a training; None for all. With an empty list no attack runs,
-        which the record notes; games run nevertheless.
+    ``trainings``: number of trainings for attacks and utility, with seeds from ``seed`` on. None
+        means 3, or 1 in a quick audit.
+    ``attacks``: names of attacks on a training; None for all. With an empty list no attack runs;
+        games run nevertheless.
     ``per_user``: whether the record lists each user's success.
     ``estimator``: name of the estimator of lower bounds from sampled scores.
-    ``by``: name of the attack that replaces the adversary in the games "round" and "training": its
-        guess is the adversary's score. None for the strongest known adversary.
+    ``by``: name of the attack whose guess is the adversary's score in the games "round" and
+        "training"; None for the strongest known adversary.
     ``games``: games (experiments that measure epsilon) for every system. "local" measures one
-        client's message and also runs attacks and utility on a training; "round" and "training"
-        have a canary (a designed user) in a small ``population``; "one-run" has many ``canaries``
+        client's message, and also runs attacks and utility on a training. "round" and "training"
+        have a canary (a designed user) in a small ``population``. "one-run" has many ``canaries``
         in one training on all data.
     ``runs``: number of runs of each world (neighbouring input) in "round" (by default 20,000) and
         "training" (1,000).
@@ -174,7 +174,7 @@ class Plan(BaseModel):
     ``canaries``: number of canaries in "one-run"; by default 1,000, but at most twice the number of
         users.
     ``settings``: for each system, the fields that differ from those of its paper: a number or a
-        text, or for a part (learner, protection, route) a name or a table of a name and settings.
+        text; for a part (learner, protection, route) a name, or a table of a name and settings.
     ``claims``: claims about the user's own system.
 
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
@@ -312,11 +312,11 @@ class Plan(BaseModel):
     ] = ()
 
     def resolve(self, given: Collection[str] = ()) -> Plan:
-        """Returns a copy of the plan in which defaults and "all" are replaced by explicit systems,
-        attacks and settings.
+        """Returns a copy of the plan with explicit systems, attacks and settings for defaults and
+        "all".
 
-        ``given``: names of systems that are objects in memory. These names, and MODULE:OBJECT, are
-            not checked.
+        ``given``: names of systems that are objects in memory. They are not checked, nor is
+            MODULE:OBJECT.
 
         Raises PlanError for an unknown name, or a name that occurs twice.
         """
@@ -365,9 +365,8 @@ class Plan(BaseModel):
 def make_target(name: str, plan: Plan) -> Target:
     """Constructs the system ``name`` with the settings in ``plan``.
 
-    If the setting ``learns`` is true, settings that are not given have values with which the
-    training converges. A user's own system ``module:object`` gets the claims in ``plan``. Raises
-    PlanError for a wrong setting.
+    A user's own system ``module:object`` also gets the claims in ``plan``. Raises PlanError for a
+    wrong setting.
     """
     if OBJECT_SEPARATOR in name:
         from fedrec_auditor.auditor.plan.objects import apply_claims, apply_settings, load_system
@@ -375,6 +374,7 @@ def make_target(name: str, plan: Plan) -> Target:
         made = apply_settings(load_system(name), plan.settings.get(name, {}), name)
         return apply_claims(made, plan.claims)
     where = "settings", name
+    # With learns=true, settings that are not given have values with which the training converges.
     settings = add_tuned_settings(name, plan.settings.get(name, {}), *where)
     settings.pop(LEARNS_SETTING_NAME, None)
     target: Target = make_member("targets", name, settings, *where)
@@ -392,14 +392,14 @@ def make_plan(values: dict[str, Any]) -> Plan:
 
 
 def amend_plan(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
-    """Returns a copy of ``plan`` in which all ``values`` that are not None replace the fields of
-    the same name.
+    """Returns a copy of ``plan`` with the fields in ``values`` replaced, unless their value is
+    None.
 
     ``plan``: the plan; None for a plan with all defaults.
+    ``values``: values by name, also in the form of the command line (``PlanOption``).
 
-    The values may have the form of the command line (``PlanOption``), such as one text for several
-    names. Settings of each system are merged one by one; the name of a single system may be
-    omitted. The new plan is checked; raises PlanError for a wrong value.
+    Settings of each system are merged one by one; the name of a single system may be omitted.
+    Raises PlanError for a wrong value.
     """
     before = {} if plan is None else plan.model_dump()
     given = {name: value for name, value in values.items() if value is not None}
@@ -460,14 +460,13 @@ def get_help_text(name: str) -> str:
 
 
 def check_plan(plan: Plan, *, given: bool = False) -> None:
-    """Raises InputError if a plan has a wrong name, a wrong setting, or a path of data that does
-    not exist.
+    """Raises InputError if a plan has a wrong name, a wrong setting, or a missing path of data.
 
     ``given``: whether the data are in memory, so that their paths are not checked.
 
-    The user's own systems are not checked. Few packages are imported, so that the check is fast.
+    The user's own systems are not checked.
     """
-    plan.resolve()
+    plan.resolve()  # few packages are imported, so that the check is fast
     if not given:
         check_source(plan.data, plan.columns, (plan.users, plan.items))
     for name in plan.settings:
@@ -527,13 +526,12 @@ def read_plan(path: Path) -> Plan:
 
 
 def _find_line(location: tuple[int | str, ...], text: str) -> int:
-    """Line of a TOML text (counted from 1) at which the statement begins that defines the keys of
+    """Line of a TOML text, counted from 1, at which the statement begins that defines the keys
     ``location``.
-
-    Prefixes of the text that end with a statement are parsed, and the first prefix that defines the
-    keys is found by bisection. The line is exact for dotted and quoted keys, inline tables and
-    values that span several lines.
     """
+    # Prefixes of the text that end with a statement are parsed, and the first prefix that defines
+    # the keys is found by bisection. The line is exact for dotted and quoted keys, inline tables
+    # and values that span several lines.
     text = text.replace("\r\n", "\n")
     lines, ends = text.split("\n"), [end for end, _ in stated_claim.find_statement_ends(text)]
 

@@ -37,17 +37,14 @@ def make_plan_with_data(values: Mapping[str, Any]) -> tuple[Interactions | None,
 def prepare_data(
     data: Any, plan: Plan, *, users: Any = None, items: Any = None
 ) -> tuple[Interactions | None, Plan]:
-    """Prepares data that are in memory; returns the interactions, and a copy of the plan that names
-    all data.
+    """Prepares data that are in memory; returns the interactions, and a plan that names all data.
 
-    In the copy, the fields ``data``, ``users`` and ``items`` are names or paths, also for data in
-    memory.
+    The interactions are None if no data are in memory. In the plan, the fields ``data``, ``users``
+    and ``items`` are names or paths.
 
     ``data``: a DataFrame, a matrix of ratings or interactions in memory, or a name or path.
     ``plan``: plan with the columns and filters of the data.
     ``users``, ``items``: tables of users and items, as DataFrames or paths, or None.
-
-    The interactions are None if no data are in memory.
     """
     own, name = sources.read_data_object(data, plan.columns)
     sides = {key: side for key, side in (("users", users), ("items", items)) if side is not None}

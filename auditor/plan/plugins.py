@@ -68,8 +68,9 @@ def get_plugin_versions() -> dict[str, str]:
 def load_class(
     plugin: Plugin, protocols: tuple[frozenset[str], ...], has_settings: bool, has_default: bool
 ) -> type[Any] | str:
-    """Loads the class of a plug-in (component that another package adds), or returns the
-    reason, as text, why the class cannot be used.
+    """Loads the class of a plug-in, or returns the reason, as text, why it cannot be used.
+
+    A plug-in is a component that another package adds.
 
     ``protocols``: sets of attributes. The class must have all attributes of one set.
     ``has_settings``: whether the class must be a dataclass, whose fields are its settings.

@@ -33,10 +33,9 @@ def read_data_object(
     """Returns the interactions of ``data`` if they are in memory, otherwise None; and the name of
     the data.
 
-    ``data``: a name or path, interactions, a DataFrame (of pandas, polars or any library with the
-        interchange protocol), which is read like a table file, or a matrix of ratings (users x
-        items), dense or sparse.
-    ``columns``: names of a table's columns for user, item, rating and timestamp.
+    ``data``: a name or path, interactions, a matrix of ratings (users x items), dense or sparse, or
+        a DataFrame (of pandas, polars or any library with the interchange protocol).
+    ``columns``: names of a DataFrame's columns for user, item, rating and timestamp.
 
     Raises InputError for any other object.
     """
@@ -136,8 +135,8 @@ def _is_table(data: str) -> bool:
 def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactions:
     """Loads a data set by its name, or from a directory, an archive or a table.
 
-    ``columns``: names of a table's columns for user, item, rating and timestamp, its separator, and
-        the meaning of zeros (``targets.datasets.table.Table``).
+    ``columns``: options for reading a table, such as names of its columns
+        (``targets.datasets.table.Table``).
 
     Raises InputError if the data or the columns are wrong.
     """

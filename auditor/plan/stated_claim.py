@@ -61,8 +61,8 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
 def find_statement_ends(text: str) -> Iterator[tuple[int, int]]:
     """Yields a pair of numbers for each statement of a TOML text.
 
-    The pair is the line in which the statement ends (counted from 1), and the number of dots
-    outside its strings and comments, which limits the depth of its keys.
+    They are the line in which the statement ends (counted from 1), and the number of dots outside
+    its strings and comments, which limits the depth of its keys.
     """
     line, depth, dots = 1, 0, 0
     for token in _TOKEN.findall(text):

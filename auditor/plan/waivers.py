@@ -1,6 +1,6 @@
 """Reads waivers: results of an audit that an owner accepts until a date.
 
-A waiver changes no verdict. It changes only whether a gate (the rule for failing CI) fails.
+A waiver changes no verdict, only whether a gate (the rule for failing CI) fails.
 """
 
 from __future__ import annotations
@@ -37,13 +37,11 @@ _FILE = TypeAdapter(dict[Literal["waiver"], list[_Waiver]])
 def read_waivers(path: Path, today: date) -> tuple[dict[tuple[str, str], str], tuple[str, ...]]:
     """Reads waivers from a TOML file, and returns sentences on them, as fields of a ``Gate``.
 
-    Returns two values:
-
     - One sentence per waiver that is valid ``today``, by (name of the system, name of the attack or
       scope of the claim).
     - One sentence per expired waiver.
 
-    Raises InputError if a waiver is wrong; the error states the file, the waiver's number and key.
+    Raises InputError, which states the file and the entry, if a waiver is wrong.
     """
     _, values = read_toml(path, "file of waivers")
     try:

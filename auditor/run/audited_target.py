@@ -97,7 +97,7 @@ class AuditedTarget:
         ``step``: the task: "bounds", "utility", or the name of an attack or of the local game (a
             simulated experiment on one message).
 
-        The random numbers depend only on the task's name and on the training.
+        The random numbers depend only on the task's name and the training.
         """
         audit, task = self._audit, Task(self.name, step)
         if step == BOUNDS:
@@ -150,11 +150,11 @@ class AuditedTarget:
         return held_out, run
 
     def _attack(self, task: Task, held_out: HeldOutData, run: systems.TrainingRun) -> TaskResult:
-        """Results of an attack from every vantage (what the adversary sees), and the reason if it
-        does not run at the vantage that the protocol permits.
+        """Results of an attack from every vantage (what the adversary sees), and reasons if it does
+        not run.
 
-        The server's vantage comes first, even if the protocol hides the uploads from the server. In
-        that case the result assumes that somebody breaks the protocol.
+        The server's vantage comes first, even if the protocol hides the uploads from the server:
+        the result then assumes that somebody breaks the protocol.
         """
         audit, attack = self._audit, self._audit.attacks[task.step]
         public, shown = run.transcript.public, run.transcript.max_vantage
@@ -223,14 +223,13 @@ class AuditedTarget:
     def _view(
         self, vantage: Vantage, rng: np.random.Generator, is_of_senders: bool
     ) -> tuple[InformativeView, View]:
-        """Messages that a vantage shows, and the view made of these messages that attacks receive.
+        """Messages that a vantage shows, and the view of them that attacks receive.
 
         ``is_of_senders``: whether the attack infers data of the messages' senders. The view then
-            includes messages sent without protection, and rows are in the order of the items.
+            includes unprotected messages, and rows are in the order of the items.
 
-        Messages that leave the model unchanged or have unusable numbers are left out. All attacks
-        receive the same view, so that tables computed from it are shared. Shuffled messages are
-        shuffled again for each attack.
+        Messages that leave the model unchanged or have unusable numbers are left out. Behind a
+        shuffler, messages are shuffled anew for each attack.
         """
         transcript = self.held_out_and_run[1].transcript
         clear = is_of_senders and transcript.has_clear_data  # else all attacks have the same view
@@ -247,7 +246,7 @@ class AuditedTarget:
         public = replace(view.public, device_code=self._client, popularity=popularity)
         view = replace(view, public=public, notes=[])
         result = messages, self._order.reorder(view) if is_of_senders else view
-        if vantage is not Vantage.SHUFFLED:
+        if vantage is not Vantage.SHUFFLED:  # attacks share the view and the tables made from it
             self._views[key] = result
         return result
 
@@ -353,16 +352,14 @@ class AuditedTarget:
 def play_game(
     task: Task, audit: Audit, parallel: canary_game.ParallelMap, store: canary_game.ChunkStore
 ) -> TaskResult:
-    """Tests a system's claims by a game (simulated experiment with a designed user, the canary);
-    returns the judgements of the claims.
+    """Tests a system's claims by a game, and returns the judgements of the claims.
+
+    A game is a simulated experiment with a designed user, the canary.
 
     - ``task``: the game and the system.
     - ``audit``: the audit.
     - ``parallel``: function that runs the simulations, possibly in several processes.
     - ``store``: storage of simulated runs.
-
-    Claims with the same two worlds (neighbouring inputs) use the same runs, which are simulated
-    once.
     """
     plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
     estimator = game.fixed_estimator or FAMILIES["estimators"].load_class(plan.estimator)()
@@ -390,6 +387,7 @@ def play_game(
         if not (plan.runs or game.fixed_estimator) and systems.get_origin(target).is_external:
             runs, reasons = _limit_runs(setup, runs, quick=plan.quick)
             left_out += reasons
+        # Claims with the same two worlds (neighbouring inputs) use the same runs.
         for scope, delta in setup.scope_deltas:
             result = game.measure(
                 setup,
@@ -446,9 +444,10 @@ def _make_route_skip(
     task: Task, route: Vantage, reasons: Mapping[Vantage, str], rows: Sequence[AttackRow]
 ) -> tuple[SkippedRow, ...]:
     """Row that states why an attack does not run at the vantage ``route``, which the protocol
-    permits, and at which vantages it runs; empty if it runs at ``route``.
+    permits.
 
-    If the attack runs at no vantage, further reasons from weaker vantages follow.
+    The row also names the vantages at which the attack runs, or reasons from weaker vantages. Empty
+    if the attack runs at ``route``.
     """
     if route not in reasons:
         return ()
@@ -471,7 +470,7 @@ def explain_needed_draws(
     finding: Finding, estimator: Estimator, samples: int, max_samples: int
 ) -> str:
     """Returns a sentence on the number of draws per world (neighbouring input) that could refute a
-    claim, if this audit does not.
+    claim.
 
     - ``finding``: the judgement of the claim.
     - ``estimator``: estimator of the lower bound.
@@ -498,12 +497,13 @@ def explain_needed_draws(
 
 def _explain_needed_canaries(finding: Finding) -> str:
     """Sentence on the number of canaries (designed users of one training) that could refute a
-    claim; empty if the claim is refuted.
+    claim.
 
-    If the canaries of this audit cannot show the claimed epsilon, even if all of them are guessed
-    rightly, the sentence gives the largest epsilon that they can show. For other claims that are
-    not refuted, it gives the number of canaries that would refute the claim about half of the time,
-    if the true epsilon were twice as large.
+    - UNSUBSTANTIATED: the number that would refute the claim about half of the time, if the true
+      epsilon were twice as large.
+    - INCONCLUSIVE: the largest epsilon that this audit can show, if all canaries are guessed
+      rightly.
+    - Other verdicts: empty.
     """
     bound = finding.measured
     power = RefutationDraws.from_bound(finding.claim.epsilon, bound, OneRun())

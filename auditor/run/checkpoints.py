@@ -29,15 +29,15 @@ MAX_TASK_FILE_BYTES = 2**26
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Stored results of an audit's tasks (such as attacks), for one plan, data set and code
-    version; one file per task.
+    """Stored results of an audit's tasks, for one plan, data set and code version; one file per
+    task.
 
     - ``folder``: directory of the files.
     - ``key_prefix``: hash of the plan, the data and the code, which is the first part of each
       file's name.
 
-    The first line of a file is the SHA-256 of its name and content, so that the result of one task
-    is not mistaken for the result of another. The second line is the result as JSON.
+    The first line of a file is the SHA-256 of its name and content. The second line is the result
+    as JSON.
     """
 
     folder: Path
@@ -98,8 +98,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class FileChunkStore:
-    """Storage of simulated runs (experiments that measure epsilon) in files, one file per chunk of
-    runs.
+    """Storage of simulated runs (experiments that measure epsilon), one file per chunk of runs.
 
     - ``folder``: directory of the files.
     - ``key_prefix``: first part of the files' names: a hash of the plan, the data and the code.
@@ -113,11 +112,10 @@ class FileChunkStore:
     chunk_cache: MemoryChunkStore = field(default_factory=MemoryChunkStore)
 
     def get(self, name: str) -> Features | None:
-        """Returns the chunk of simulated runs that was stored under ``name``, or None if there is
-        no file or a damaged file.
+        """Returns the chunk of simulated runs stored under ``name``; None for a missing or damaged
+        file.
 
-        A chunk maps the name of each adversary to its features, the numbers that it computes from
-        each of n runs, (n, f).
+        A chunk maps each adversary's name to the features, (n, f), that it computes from n runs.
         """
         chunk = self.chunk_cache.get(name)
         if chunk is not None:

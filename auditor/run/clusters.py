@@ -1,10 +1,8 @@
 """Runs function calls on the workers of a Dask or Ray cluster, with the same results as in one
 process.
 
-Workers use only the data that they receive. Workers neither read nor write files of the run
-directory, so that no file system must be shared. Objects that all calls have in common are sent
-once, and each call receives its own copy of them. If a worker is lost, another worker repeats the
-call.
+Workers use only the data that they receive, and neither read nor write files of the run directory.
+If a worker is lost, another worker repeats the call.
 """
 
 from __future__ import annotations
@@ -50,12 +48,11 @@ class Cluster(Protocol):
     def run_parallel(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
     ) -> Iterator[Result]:
-        """Calls ``function`` with each tuple of ``arguments``, at most ``jobs`` at a time, and
-        yields results as calls finish.
+        """Calls ``function`` with each tuple of ``arguments``, and yields results as calls finish.
 
-        An exception of a call is raised here. Raises InputError if a worker has other versions of
-        packages on which results depend, and IncompleteError if the cluster loses a call
-        repeatedly.
+        At most ``jobs`` calls run at a time. Exceptions of calls are raised here. Raises InputError
+        if a worker has other versions of packages on which results depend, and IncompleteError if
+        the cluster loses a call repeatedly.
         """
 
 
@@ -226,8 +223,7 @@ def connect_cluster(backend: str, address: str | None) -> Cluster | None:
     ``backend``: "dask" or "ray" for a cluster, "loky" for processes of this machine.
     ``address``: address of the cluster, or None.
 
-    Raises InputError for an unknown backend, a backend that is not installed, or an address without
-    a cluster.
+    Raises InputError for an unknown or missing backend, or an address without a cluster.
     """
     if backend == "ray":
         return RayCluster.connect(address)
@@ -287,7 +283,8 @@ def _identity(common: bytes) -> bytes:
 def _run_call(common: bytes, own: bytes) -> Any:
     """Runs one call in a worker, while no other call runs in the worker's process.
 
-    ``common``, ``own``: results of ``_pack``: the pickle for all calls, and that for this call.
+    ``common``, ``own``: results of ``_pack``: the pickle for all calls, and the pickle for this
+        call.
 
     Raises InputError if the worker has other versions of packages on which results depend.
     """

@@ -20,13 +20,11 @@ class Resources:
     """Resources of an audit, which determine its speed, and whether a large training can run.
 
     - ``jobs``: number of workers.
-    - ``machine``: device of each worker, and its memory for stored messages.
+    - ``machine``: device of each worker, and its memory for stored messages. Only the device may
+      affect results: the last bits of floating-point numbers.
     - ``max_bytes``: limit of the memory of a training, in bytes. A training whose settings need
       more is refused.
     - ``cluster``: cluster of the workers, or None for processes of this machine.
-
-    Results of an audit do not depend on its resources, with one exception: the last bits of
-    floating-point numbers may depend on the device. Reports therefore name the device.
 
     >>> make_resources(2).jobs
     2
@@ -50,13 +48,11 @@ def make_resources(
     - ``jobs``: number of workers. The default is the number of cores, or of workers of the cluster.
     - ``device``: device on which each worker simulates clients, as torch names it.
     - ``memory``: memory that all workers together may use, in GiB. The default is the memory of
-      this machine or of the cluster. A worker stores messages in at most a quarter of its share,
-      and at most 2 GiB; further messages are stored on disk.
+      this machine or of the cluster.
     - ``backend``: "loky" for processes of this machine, "dask" or "ray" for a cluster.
     - ``address``: address of the cluster.
 
-    Raises InputError if ``jobs`` or ``memory`` is not positive, if torch cannot use the device, or
-    if no cluster answers.
+    Raises InputError for invalid arguments, or if no cluster answers.
     """
     cluster = connect_cluster(backend, address)
     if cluster is not None and device != "cpu":
@@ -76,6 +72,7 @@ def make_resources(
         )
     available = detect_memory_bytes() if cluster is None else cluster.get_memory_bytes()
     size = available if memory is None else memory * 2**30
+    # A worker keeps messages in a quarter of its share, and at most 2 GiB; the rest goes to disk.
     stored = int(min(DEFAULT_MACHINE.memory, size * UPLOAD_RAM_SHARE / count))
     threads = min(count, _MAX_THREADS) if cluster is None else 1
     machine = Machine(device=device, threads=threads, memory=stored)

@@ -1,11 +1,12 @@
 """Execution of an audit: splits a plan into tasks, runs them in worker processes, and assembles the
 record.
 
-Every task uses its own random seed, derived from the plan's seed and the task's name. Threads
-compute blocks of a training and of messages, whose results are combined in order. So the same plan
-gives the same record for any number of workers and threads. Finished tasks are stored in the run
-directory, so that an interrupted audit resumes where it stopped.
+Equal plans give equal records for any number of workers and threads. Finished tasks are stored in
+the run directory, so that an interrupted audit resumes.
 """
+
+# Every task uses its own random seed, derived from the plan's seed and the task's name. Threads
+# compute blocks of a training and of messages, whose results are combined in order.
 
 from __future__ import annotations
 
@@ -76,19 +77,17 @@ def audit(
     ----------
     targets : name of a system, several names, or "all"; by default systems of five papers.
     fields : other fields of a ``Plan``: data, seed, confidence, quick, attacks, games, runs,
-        population, canaries, estimator, by, settings, ... A field that is missing or None has
-        the plan's default. ``data`` may be anything that ``audit_system`` accepts; ``users`` and
+        settings, ... ``data`` may be anything that ``audit_system`` accepts; ``users`` and
         ``items`` may be DataFrames.
     out : run directory for reports and stored tasks. Without it, nothing is written.
     jobs : number of worker processes; default: all cores. The number does not change the result.
     device : device on which clients are simulated, as torch names it ("cuda"); default: the CPU.
     memory : GiB that all workers together may use; default: the memory of the machine.
     backend : system that runs the workers: "loky" on this machine, or the cluster of "dask" or
-        "ray" at ``address``. The choice does not change the result.
-    progress : whether to show the running tasks and their progress, on standard error or in a
-        notebook. None shows them only if the output is a terminal or a notebook. A function is
-        called with a ``ProgressReport`` when a task ends and about once a second, from a separate
-        thread.
+        "ray" at ``address``.
+    progress : whether to show progress; None shows it only in a terminal or a notebook. A function
+        is called with a ``ProgressReport`` when a task ends and about once a second, from a
+        separate thread.
 
     Raises InputError for invalid arguments or data.
 
@@ -123,10 +122,9 @@ def run_plan(
     - ``observe``: observer that receives the progress, or None.
     - ``interactions``: data of the plan, if they are in memory; otherwise None.
     - ``systems``: the user's own systems, which the plan names.
-    - ``force``: true to replace the report of another plan in ``out``.
+    - ``force``: whether to replace the report of another plan in ``out``; without it, InputError.
 
-    Raises InputError if ``out`` cannot be written, if another audit is running in it, or if it
-    contains the report of another plan and ``force`` is false.
+    Raises InputError if ``out`` cannot be written, or if another audit is running in it.
 
     >>> plan = Plan(targets=("fcf",), data="synthetic", attacks=(), settings={"fcf": {"rounds": 1}})
     >>> record = run_plan(plan, Resources(jobs=1))
@@ -184,15 +182,13 @@ def run_audits(
     resources: Resources,
     observe: machine_progress.ProgressObserver | None,
 ) -> list[ResultsByTask]:
-    """Runs all tasks (such as attacks) of each audit that have no stored result; returns the
-    results of all tasks, one mapping per audit.
+    """Runs all tasks of each audit that have no stored result; returns all results, one mapping per
+    audit.
 
     ``audits``: pairs of an audit and the storage of its finished tasks, or None to store nothing.
-    ``resources``: workers, device and memory.
+        Several audits need different ``label``s.
+    ``resources``: workers, device and memory, which all audits share.
     ``observe``: observer that receives the progress, or None.
-
-    All audits share the workers, and the longest tasks of all audits come first. If there are
-    several audits, each audit needs its own ``label``.
     """
     count = min(audit.count_workers(resources.jobs, resources.max_bytes) for audit, _ in audits)
     cluster = resources.cluster
@@ -270,9 +266,12 @@ class _TaskRunner:
     def run(self, task: Task, work: Callable[[], TaskResult]) -> TaskResult:
         """Runs the function ``work`` of a task, with libraries in one thread; returns its result.
 
-        Failures become errors of the result, so that other tasks continue: an exception in
-        ``work``, NaN among the numbers, and a system's refusal of the data or of its settings. The
-        refusal is raised as InputError if no other system is audited.
+        These failures become errors of the result, so that other tasks continue:
+
+        - an exception in ``work``;
+        - NaN among the numbers;
+        - InputError, by which a system refuses the data or its settings; raised if no other system
+          is audited.
         """
         name = self.audit.label_step(task.target, task.step)
         with limit_to_one_thread(None), machine_progress.note_progress(self.notes, name):
@@ -309,13 +308,11 @@ class _TaskRunner:
         )
 
     def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[HeldOutData, TrainingRun]]:
-        """Trains the systems that several jobs need, and returns held-out data and training by name
-        of the system.
+        """Trains the systems that several jobs need; returns held-out data and training by system.
 
         ``jobs``: groups of tasks, each for a single worker.
 
-        The arrays of the results are in files, which workers map to memory. A system whose training
-        fails is left out.
+        The arrays of the results are in files. A system whose training fails is left out.
         """
         on_disk = replace(self.audit, machine=replace(self.audit.machine, memory=0))
         times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL_NAME))

@@ -67,8 +67,7 @@ class Task:
 
 
 class TaskResult(record_rows.Row):
-    """Result of one task (such as an attack on one system): the rows that the task adds to the
-    report.
+    """Result of one task (such as an attack on one system): the rows that it adds to the report.
 
     ``findings``: verdicts on claims.
     ``measurements``: measured or exact lower bounds on epsilon.
@@ -101,13 +100,11 @@ class Audit:
     - ``targets``, ``attacks``: systems and attacks, by name.
     - ``interactions``: the data.
     - ``games``: names of the games (experiments with a canary, a designed user).
-    - ``confidence``: confidence of each sampled bound. The plan's error probability is divided by
-      the number of bounds (Bonferroni), so that all bounds together hold with the plan's
-      confidence.
+    - ``confidence``: confidence of each sampled bound, such that all bounds together hold with the
+      plan's confidence.
     - ``machine``: device and memory of the trainings.
     - ``notes``: sentences for the record, such as on attacks that do not run.
-    - ``label``: text that distinguishes one of several audits in progress reports; the results do
-      not depend on the label.
+    - ``label``: text that distinguishes one of several audits in progress reports.
     - ``is_repetition``: whether this is a further training of the same systems, on which only
       attacks and utility are measured.
     """
@@ -182,8 +179,7 @@ class Audit:
         - ``interactions``: data that are in memory; None to load the data of the plan.
         - ``machine``: device of the trainings, and memory for the uploads that they store.
         - ``memory``: largest number of bytes that a training may need in total.
-        - ``systems``: the user's own systems, which the plan names. Wrapped systems are first
-          called on trial, and observations on their clients are added to the notes.
+        - ``systems``: the user's own systems, which the plan names; their code is called on trial.
         - ``label``: text that distinguishes one of several audits in progress reports.
 
         Raises InputError for an unknown name, an invalid setting, unreadable data, or a training
@@ -222,6 +218,7 @@ class Audit:
             interactions=interactions,
             attacks=attacks,
             games=games,
+            # Bonferroni: the plan's error probability is divided by the number of bounds.
             confidence=1 - (1 - plan.confidence) / max(bounds, 1),
             machine=machine,
             notes=notes,
@@ -254,19 +251,18 @@ class Audit:
         return (*judged, *trained, *last)
 
     def plan_timed_jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
-        """Groups ``tasks`` into jobs for single workers, in the order in which to start them;
-        returns the estimated seconds of each job.
+        """Groups ``tasks`` into jobs for single workers; returns the estimated seconds of each job.
 
         ``workers``: number of workers.
 
-        Tasks that occupy all workers are not part of any job. Tasks of one system share a job, and
-        so its training. If there are fewer systems than workers, the tasks of a system are
-        distributed to several jobs, which share a training that is done before. The longest jobs
-        come first, so that no worker finishes long after all others (Graham 1969).
+        The longest jobs come first. Tasks that occupy all workers are not part of any job.
         """
         alone = [(task,) for task in tasks if task.step in (BOUNDS, LOCAL_NAME)]
         trained = [task for task in tasks if (task,) not in alone and not task.uses_all_workers]
         shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
+        # Tasks of one system share a job, and so its training. With fewer systems than workers, a
+        # system has several jobs, which share a training that is done before. The longest jobs come
+        # first, so that no worker finishes long after all others (Graham 1969).
         hands = -(-workers // max(len(shared), 1))
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
         data = self.interactions

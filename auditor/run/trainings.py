@@ -24,14 +24,13 @@ CI_METHOD = "Student's t over trainings and the users' interval, added in quadra
 
 @dataclass(frozen=True, slots=True)
 class TrainingMean:
-    """Mean of one number (such as an attack's AUC) over several trainings, with its interval and a
-    prediction for one more training.
+    """Mean of one number (such as an attack's AUC) over several trainings, with two intervals.
 
     - ``mean``: the mean of the number over the trainings.
     - ``ci_low``, ``ci_high``: ends of its confidence interval; for a single training, the interval
       over users.
-    - ``prediction_low``, ``prediction_high``: ends of the prediction interval for the number in one
-      more training; NaN for a single training.
+    - ``prediction_low``, ``prediction_high``: ends of the prediction interval for one more
+      training; NaN for a single training.
     - ``n_trainings``: number of trainings.
     """
 
@@ -46,24 +45,25 @@ class TrainingMean:
 def combine_trainings(
     values: Sequence[float], lows: Sequence[float], highs: Sequence[float], confidence: float
 ) -> TrainingMean:
-    """Combines the values of one figure (such as an attack's AUC) from n trainings, each with a
-    confidence interval over its users.
+    """Combines the values of one figure (such as an attack's AUC) from n trainings to a mean and
+    intervals.
 
     - ``values``: figure of each training, (n,).
-    - ``lows``, ``highs``: ends of the interval of each training, (n,).
+    - ``lows``, ``highs``: ends of the figure's confidence interval over users, per training, (n,).
     - ``confidence``: confidence of the combined interval.
 
-    The model of a figure is mean + training effect + user effect. The users are the same in every
-    training, so that their effect does not average out. The combined half-width is therefore the
-    root of the sum of two squares: the half-width of Student's t over the trainings, and the mean
-    half-width over users (method of variance estimates recovery; Zou and Donner, Statistics in
-    Medicine 2008). If the held-out data are redrawn in each training, the spread of the trainings
-    includes a part of the users' effect, so that the interval is wider than necessary.
+    Source: method of variance estimates recovery (Zou and Donner, Statistics in Medicine 2008).
 
     >>> mean = combine_trainings([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
     >>> round(mean.mean, 3), round(mean.ci_low, 3), round(mean.ci_high, 3)
     (0.52, 0.469, 0.571)
     """
+    # The model of a figure is mean + training effect + user effect. The users are the same in every
+    # training, so that their effect does not average out. The half-width of the combined interval
+    # is therefore the root of the sum of two squares: the half-width of Student's t over the
+    # trainings, and the mean half-width over users. If the held-out data are redrawn in each
+    # training, the spread of the trainings includes a part of the users' effect, so that the
+    # interval is wider than necessary.
     figures = np.asarray(values, dtype=float)
     count, mean = len(figures), float(np.mean(figures))
     below = float(np.mean(figures - np.asarray(lows, dtype=float)))
@@ -88,19 +88,18 @@ def find_lower_median(bounds: Sequence[float]) -> float:
 
     ``bounds``: lower bounds (n,), all at one confidence.
 
-    The lower median exceeds the true value only if at least half of the bounds do. If the trainings
-    share no randomness, this is at most as probable as for a single bound. Otherwise it is at most
-    twice as probable.
+    The result exceeds the true value with at most the error probability of one bound if the
+    trainings share no randomness, and otherwise with at most twice this probability.
 
     >>> find_lower_median([1.0, 3.0]), find_lower_median([1.0, 3.0, 2.0])
     (1.0, 2.0)
     """
+    # The lower median exceeds the true value only if at least half of the bounds do.
     return sorted(bounds)[(len(bounds) - 1) // 2]
 
 
 def merge_results(results: Sequence[Mapping[Task, TaskResult]]) -> dict[Task, TaskResult]:
-    """Combines the results of several trainings into the results of one audit, by task (such as one
-    attack on one system).
+    """Combines the results of several trainings into the results of one audit, by task.
 
     ``results``: one mapping per training, from task to result. The first mapping has all tasks.
 

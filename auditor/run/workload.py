@@ -38,15 +38,11 @@ _ENTRY_BYTES, _PAIR_BYTES = 40.0, 48.0
 class Workload:
     """Rough estimates of the memory, the stored messages and the time of a training.
 
-    - ``memory_bytes``: bytes in memory, without stored messages: the process, the interactions, the
-      model, the messages of one round, tables of attacks and utility for some users and all items,
-      and, if users have attributes, the messages that the largest attack holds.
-    - ``stored_message_bytes``: bytes of all stored messages, in memory or on disk. The estimate is
-      right within a factor of 2, but not for messages that are drawn when they are read.
-    - ``training_seconds``: time of the training. The estimate is right within a factor of 20, and
-      used only to refuse trainings that take too long.
-
-    All estimates follow from the ``TrainingCost`` that the system declares.
+    - ``memory_bytes``: bytes in memory, without stored messages.
+    - ``stored_message_bytes``: bytes of all stored messages, in memory or on disk; right within a
+      factor of 2, except for messages that are drawn when they are read.
+    - ``training_seconds``: time of the training, right within a factor of 20; used only to refuse
+      trainings that take too long.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
@@ -84,10 +80,9 @@ class Workload:
     def required_bytes(self) -> float:
         """Memory limit of an audit, in bytes, that suffices for the training with any number of
         workers.
-
-        A worker keeps messages in a quarter of its share of this memory, and stores the remaining
-        messages on disk. The limit is computed for a single worker, who keeps the most messages.
         """
+        # For a single worker, who keeps the most messages. A worker keeps messages in a quarter of
+        # its share of this memory, and stores the remaining messages on disk.
         return min(
             self.memory_bytes + min(self.stored_message_bytes, DEFAULT_MACHINE.memory),
             self.memory_bytes / (1 - UPLOAD_RAM_SHARE),
@@ -130,11 +125,11 @@ def iter_numeric_settings(part: Any) -> Iterator[tuple[str, float, float]]:
 def check_workload(
     target: Target, interactions: Interactions, machine: Machine, memory: float
 ) -> None:
-    """Raises InputError if a training needs too much memory, disk space or time.
+    """Raises InputError if a training needs too much memory, disk space or time (30 days).
 
     ``machine``: limit of the messages that are stored in memory, and folder for all other messages.
     ``memory``: limit of the memory, in bytes. Stored messages must fit into this memory and the
-        free disk space together. The time is limited to 30 days.
+        free disk space together.
     """
     work = Workload.estimate(target, interactions)
     free = shutil.disk_usage(machine.folder or tempfile.gettempdir()).free
@@ -179,16 +174,14 @@ def format_rounded_up(value: float) -> str:
 
 
 def check_recording_size(recording: Recording, memory: float) -> None:
-    """Raises InputError if declared or stored arrays of a recording (stored uploads) need more than
-    ``memory`` bytes.
+    """Raises InputError if arrays of a recording (stored uploads) need more than ``memory`` bytes.
 
-    The check covers the table of an attack's guesses (a limited number of users, times all items),
-    each message and each model. It is needed because a recording may declare any size, and a
-    compressed file may be a thousand times smaller than its content.
-
-    InputError is also raised if a message part that is stored as a whole array has another shape
-    than the manifest declares.
+    The check covers an attack's guesses (a limited number of users, times all items), each message
+    and each model. InputError is also raised if a part that is stored whole has another shape than
+    the manifest declares.
     """
+    # A recording may declare any size, and a compressed file may be a thousand times smaller than
+    # its content.
     manifest, place = recording.manifest, recording.path / MANIFEST_FILE
     users = min(max(1, len(recording.senders)), game.MIN_USERS)
     sizes = [(f"n_items={manifest.n_items}", place, _PAIR_BYTES * users * manifest.n_items)]
@@ -241,10 +234,9 @@ def _n_bytes(count: int, dtype: np.dtype[Any]) -> float:
 def count_half_trainings(target: Target, interactions: Interactions, *, quick: bool) -> int:
     """Returns the number of trainings on random halves of the users that an audit makes.
 
-    ``quick``: whether the audit is quick; it then makes fewer of these trainings, and their time
-        limit is lower.
+    ``quick``: whether the audit is quick; it then makes fewer of these trainings in less time.
 
-    Raises InputError if the trainings would exceed the time limit by the system's settings.
+    Raises InputError if the trainings would exceed their time limit by the system's settings.
     """
     count, limit = game.N_HALVES, game.MAX_HALVES_SECONDS
     if quick:
@@ -279,15 +271,14 @@ _RUN_FACTOR = 2 * 1.25  # runs of the two worlds, and the pilot runs that fit th
 
 
 def limit_runs(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
-    """Returns the number of runs per world (neighbouring input) that time allows, at most ``runs``,
-    and the seconds per run.
+    """Returns the number of runs per world (neighbouring input) that time allows, and seconds per
+    run.
 
     ``simulation``: simulates the runs of a game.
+    ``runs``: maximum number; the result is at least ``MIN_RUNS`` unless ``runs`` is smaller.
     ``seconds``: processor time for the runs of the two worlds, in seconds.
 
-    A few trial runs are timed and discarded. Their processor time hardly depends on other load of
-    the machine. No game is stopped later. The number of runs is at least ``MIN_RUNS``, unless
-    ``runs`` is smaller.
+    A few trial runs are timed and discarded.
     """
     run_seconds = math.inf
     for seed in np.random.SeedSequence(0).spawn(_N_TIMED):

@@ -43,8 +43,7 @@ class StatedNumber(Row):
     below: whether the paper states only that the value is below ``claimed``.
     word: label that judges the paper's value, such as "wrong".
     how: sentence that describes the computation of ``right``.
-    side: whether ``right`` is a lower or an upper bound of the correct value; None if ``right`` is
-        exact.
+    side: whether ``right`` is a lower or an upper bound of the correct value; None if it is exact.
     """
 
     what: str
@@ -61,8 +60,7 @@ class PaperRow(Row):
 
     title: citation of the paper.
     code: repository and commit, if the entries describe released code.
-    place: place of the threat model in the paper: the section that states adversary and trusted
-        parties.
+    place: section of the paper that states the threat model (adversary and trusted parties).
     adversary: adversary against whom the paper promises privacy.
     trusted: parties that the paper trusts.
     symbols: meaning of each symbol in the paper's formulas, by symbol.
@@ -85,31 +83,28 @@ class CatalogueRow(Row):
     """One entry of the catalogue: a statement of a paper with our judgement of it.
 
     number: number of the entry, such as "22b".
-    heading: integer under which related entries are grouped: the leading digits of ``number``, such
-        as 22.
+    heading: integer under which related entries are grouped, such as 22 for "22b".
     paper: facts about the paper.
     kind: topic of the statement: privacy, estimator, utility or typo.
-    basis: origin of the statement: the paper prints it, or it was computed or derived here. A
-        derived statement is never judged as VIOLATED or WRONG.
+    basis: origin of the statement: printed in the paper, or computed or derived here. A derived
+        statement is never judged as VIOLATED or WRONG.
     target: name of the judged system.
     settings: settings of the system that differ from its defaults, by name.
     n_users, n_items: numbers of users and items for which the claim is judged.
     statement: the statement in words.
     source: place of the statement in the paper.
     scope, delta: scope and delta of the statement; None if it is not about an epsilon.
-    claimed: formula that the paper claims, as text; its value is ``claimed_epsilon``.
+    claimed: formula that the paper claims, as text.
     claimed_epsilon: value of the claimed formula; None if the statement is not about an epsilon.
-    computed_at: phrase with further conditions under which the numbers were computed, such as
-        settings; empty if there are none.
-    repeats: number (such as "22b") of another entry that judges the same statement; both count as
-        one statement. Empty if there is no such entry.
-    provable: formula that can be proved instead of the claimed one, as text.
+    computed_at: phrase with further conditions of the computation, such as settings; may be empty.
+    repeats: number of another entry on this statement; both count as one. Empty if there is no such
+        entry.
+    provable: formula that can be proved, as text.
     proved_epsilon: value of the formula ``provable``; None if no epsilon is proved.
     proof: description of the proof.
     exact_lower_epsilon: exact lower bound of epsilon; None if none is known.
     verdict: judgement of the epsilon; None if the statement is not about an epsilon.
-    arithmetic: label that judges the other numbers of the statement, ``figures``; None if there are
-        none.
+    arithmetic: label that judges ``figures``; None if there are none.
     reason: reason of ``verdict`` and ``arithmetic``.
     finding: judged claim, if the statement is about an epsilon; else None.
     figures: numbers other than epsilon that the statement contains, each with the correct number.
@@ -356,8 +351,8 @@ def _describe_error(row: CatalogueRow, figure: StatedNumber) -> str:
 def describe_origin(row: CatalogueRow) -> str:
     """Names the origin of the number that an entry judges.
 
-    The text is "as derived" if the audit derived the number because the authors do not state it,
-    and otherwise "by its statement", that is, by the statement in the paper.
+    The text is "as derived" if the authors do not state the number, and otherwise "by its
+    statement" (the paper's).
     """
     return "as derived" if row.basis is Basis.DERIVED else "by its statement"
 

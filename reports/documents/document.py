@@ -1,8 +1,8 @@
 """Blocks of a document (paragraphs, lists, facts, tables, drawings), used by every output format.
 
-``build_system_document`` and other functions build a document from the record of an audit. A writer
-(``terminal``, ``markdown``, the template ``document.html.j2``) lays a document out without changing
-its text. A writer may omit a whole block, such as a drawing or a section for the HTML page only.
+A writer (``terminal``, ``markdown``, the template ``document.html.j2``) lays a document out without
+changing its text. A writer may omit a whole block, such as a drawing or a section for the HTML page
+only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Quantity:
     """A number with its qualifications, such as ``Quantity("≥ 2.3", ("delta 0", ...))``.
 
     value: the number as text.
-    qualifiers: delta, scope, confidence, method and assumptions, as texts; only those that apply.
+    qualifiers: delta, scope, confidence, method and assumptions, as far as they apply.
     tone: "bad" if a table shows the cell in a warning colour, else empty.
     """
 
@@ -137,8 +137,7 @@ class DocSection:
     verdict_label: text that is printed before the title, such as the verdict on a claim.
     colour_verdict: verdict that determines the colour of ``verdict_label``; None without a colour.
     is_folded: whether the HTML page shows only the title until the reader opens the section.
-    is_html_only: whether only the HTML page has the section. A terminal prints its title, and
-        Markdown omits it.
+    is_html_only: whether only the HTML page has the section; a terminal prints its title.
     html_id: HTML id of the section in the page; empty without an id.
     block_kind: kind of this block, by which writers choose a layout.
     """
@@ -232,9 +231,7 @@ def merge_equal_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str]
 
 
 def move_repeats_to_notes(whole: DocSection) -> DocSection:
-    """Replaces text that occurs often in the facts of a document by references to notes.
-
-    The numbered notes are listed in a new last section.
+    """Moves text that occurs often in a document's facts to numbered notes in a new last section.
 
     >>> whole = DocSection("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))
     >>> move_repeats_to_notes(whole).blocks[-1].blocks

@@ -21,7 +21,7 @@ FONT_SIZE, SMALL_FONT = 12.0, 10.5
 def make_axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> AxisScale:
     """Returns the function that maps a number in ``low``..``high`` to a coordinate.
 
-    The coordinate is in ``start``..``end``; a number outside the range gets the nearer end. If
+    The coordinate is in ``start``..``end``; a number outside the range gets the nearer end. With
     ``log``, the axis is logarithmic, and ``low`` and ``high`` are exponents of ten.
 
     >>> [make_axis(-1, 1, 0.0, 200.0, log=True)(value) for value in (0.0, 1.0, 10.0)]
@@ -171,12 +171,10 @@ def place_labels(
     within: area in which all boxes lie.
     marks: further points that labels should not cover.
     lines: boxes around lines that labels should not cover.
-
-    A label is placed in one of 8 directions from its point, at one of 5 distances, where the cost
-    is least. Covering a point, a mark or another label costs much, and covering a line little.
     """
     taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in (*points, *marks)]
     boxes: list[BoxEdges] = []
+    # A label is placed in one of 8 directions, at one of 5 distances, where the cost is least.
     for point, words in zip(points, labels, strict=True):
         size_of = (estimate_text_width(words, size), size)
         choices = [

@@ -1,7 +1,7 @@
 """Drawings of the results of an audit as inline SVG, for the HTML page and for the export of files.
 
-The drawings are the overview of all systems, the ladder (each claim's epsilons on one axis), the
-spread of an attack's success over users, and ROC curves.
+They are the overview of all systems, the ladder (each claim's epsilons on one axis), the spread of
+an attack's success over users, and ROC curves.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def find_min_positive_fpr(roc: RocRow) -> float | None:
 def read_tpr(roc: RocRow, rate: float) -> float | None:
     """Returns the true positive rate of a ROC curve at the false-alarm rate ``rate``.
 
-    Between two points of the curve, the result is the rate at the left point. The result is None if
-    ``rate`` is below the curve's smallest false-alarm rate.
+    Between two points of the curve, it is the rate at the left point. None if ``rate`` is below the
+    curve's smallest false-alarm rate.
     """
     below = [tpr for fpr, tpr in zip(roc.fpr, roc.tpr, strict=False) if 0.0 < fpr <= rate]
     return below[-1] if below else None
@@ -182,7 +182,7 @@ def draw_roc_curve(
 
     roc: the curve; both axes begin at its smallest false-alarm rate.
     shares: true positive rate at each marked false-alarm rate; None below the smallest rate.
-    guessed: true positive rate of the best guess without the uploads, at the same rates.
+    guessed: true positive rate of the best guess without the uploads, at these rates.
     """
     finest = find_min_positive_fpr(roc) or 0.5
     bottom, right = _TOP + _HEIGHT, _CURVE_LEFT + _SIDE + 16

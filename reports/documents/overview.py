@@ -1,10 +1,10 @@
 """Drawing of the claimed, the proved and the shown epsilon on one axis, as SVG.
 
-The proved epsilon is an upper bound by accounting, the shown one a lower bound by measurement.
-The overview of an audit has one row per system, with the best attack beside it. The "ladder" of a
-system has one row per judged claim, without attacks. All marks of a row have the scope and the
-delta of one finding (judged claim). A bar covers the epsilons that the proof and the lower bound
-leave possible: a claim to its left is false, a claim to its right is proved.
+- Claimed: stated by the system. Proved: an upper bound by accounting. Shown: a lower bound.
+- A bar covers the epsilons that the two bounds leave possible: a claim to its left is false, a
+  claim to its right is proved.
+- The overview of an audit has one row per system, with the best attack. The "ladder" of a system
+  has one row per judged claim.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class EpsilonRow:
 
     name: label of the row: name of the system, or of the claim.
     scope_label: second line of the label: scope, delta and game of the finding.
-    finding: the judged claim; all epsilons in the row are for its scope and delta; None without a
+    finding: the judged claim, whose scope and delta all epsilons in the row have; None without a
         claim.
-    attack_label: name of the best attack, or the reason why there is none; empty in a drawing that
-        shows claims without attacks (the "ladder" of one system).
-    attack_advantage: advantage of the best attack, (success - guess) / (1 - guess) with the lower
+    attack_label: name of the best attack, or the reason why there is none; empty in a drawing
+        without attacks (the "ladder" of one system).
+    attack_advantage: advantage of the best attack, (success - guess) / (1 - guess), at the lower
         confidence limit of its success; 0 without an attack that beats guessing.
     advantage_percent: ``attack_advantage`` in percent, rounded down, as text; empty without an
         attack that beats guessing.
@@ -116,10 +116,10 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     """Makes the row of one system from its headline finding and its best attack.
 
     The headline finding is the judged claim with the most severe verdict. Attacks that guess which
-    of two worst-case inputs was sent come last: such an attack is shown only if no other attack
-    beats guessing, because the drawn lower bound of epsilon already states its success.
+    of two worst-case inputs was sent are shown only if no other attack beats guessing.
     """
     finding, above = glance.section.headline_finding, (*glance.leaks, *glance.small_leaks)
+    # Distinguishers come last: the drawn lower bound of epsilon already states their success.
     best = min(above, key=lambda x: (x.row.family == DISTINGUISHER, -x.advantage), default=None)
     row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
     if finding is not None:

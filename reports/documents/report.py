@@ -1,9 +1,8 @@
 """Builds the document of one system, and of a whole audit report, from the record of an audit.
 
-Conclusions precede evidence. The last part of a system's document answers regulators' questions
-from the record alone: on the risks of singling out, linkability and inference (Article 29 Working
-Party, Opinion 05/2014, WP 216), and on epsilon (NIST SP 800-226, which is on evaluating promises of
-differential privacy).
+The last part of a system's document answers regulators' questions: on the risks of singling out,
+linkability and inference (Article 29 Working Party, Opinion 05/2014, WP 216), and on epsilon (NIST
+SP 800-226, on evaluating promises of differential privacy).
 """
 
 from __future__ import annotations
@@ -142,10 +141,10 @@ def build_system_document(
 
     record: record of the audit.
     glance: summary of the system's results.
-    anchor: HTML ids of the system and its findings. None if the document is not for the HTML page;
-        drawings and the most revealing inputs of findings are then left out.
+    anchor: HTML ids of the system and its findings; None leaves out drawings and most revealing
+        inputs, which only the HTML page has.
     alone: whether the document stands alone. Otherwise it omits the parts that a report has once
-        for all systems: assumptions of the attacks, counts per attack, attacks that did not run.
+        for all systems, such as assumptions of the attacks.
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
@@ -188,8 +187,8 @@ def build_claim_sections(
 
     placed: pairs of a finding and its HTML id in the page; "" without a page.
     plain: whether sentences state how often an adversary guesses right about one person.
-    page: whether to show the most revealing inputs of every finding, as the HTML page does; if
-        false, only findings that refute their claim show them.
+    page: whether to show the most revealing inputs of every finding; if false, only findings that
+        refute their claim show them.
 
     All findings except the most severe are folded.
     """

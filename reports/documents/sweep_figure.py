@@ -1,7 +1,7 @@
 """Drawing of a sweep (trainings over several settings): utility against leakage and epsilon.
 
-Each system has a block of two panels. The horizontal axis is the gain of an attack over guessing in
-the left panel, and epsilon in the right panel. The vertical axis of both panels is utility.
+Each system has two panels with utility on the vertical axis. The horizontal axis is the gain of an
+attack over guessing in the left panel, and epsilon in the right panel.
 """
 
 from __future__ import annotations

@@ -2,19 +2,24 @@
 
 Only the following differences count as changes, so that noise does not count:
 
-- Another verdict. It is better only if the claim is now proved, because a refutation remains true
-  even if the later audit does not repeat it.
-- Another epsilon, if the two audits' intervals (lower bound to upper bound) do not overlap. A lower
-  bound that is calculated and tight is also an upper bound. The bounds of an audit hold together
-  at the confidence of its plan.
+- Another verdict.
+- Another epsilon, if the two audits' intervals (lower bound to upper bound) do not overlap.
 - Another proved upper bound or calculated lower bound of epsilon, if it differs by more than a
-  thousandth (the rounding of accountants), even if the intervals overlap. A larger bound is worse.
-  A smaller upper bound is better. A smaller lower bound is neither, because the true epsilon may
-  exceed it.
+  thousandth (the rounding of accountants).
 - Another result of an attack or of utility, if the confidence intervals do not overlap after each
-  is widened for the number of compared results. These intervals are for one training and do not
-  cover another seed. If the seeds of the audits differ, such a change is neither worse nor better.
+  is widened for the number of compared results.
+
+Directions of a change:
+
+- A verdict is better only if the claim is now proved, because a refutation remains true.
+- A larger bound is worse, a smaller upper bound is better, and a smaller lower bound is neither:
+  the true epsilon may exceed it.
+- Results of trainings with different seeds are neither better nor worse, because the intervals do
+  not cover another seed.
 """
+
+# A lower bound that is calculated and tight is also an upper bound. The bounds of an audit hold
+# together at the confidence of its plan.
 
 from __future__ import annotations
 
@@ -141,8 +146,8 @@ def pair_by_key(
 def make_pairing_key(finding: Finding) -> tuple[Hashable, ...]:
     """Makes the key by which findings (judged claims) of two audits are paired.
 
-    Two findings have equal keys if they have the same system, scope of the judgement, delta, game,
-    condition that no scope expresses (``outside_model``), and scope of the claim.
+    The key has the system, the scope of the judgement, delta, game, a condition that no scope
+    expresses (``outside_model``), and the scope of the claim.
     """
     judged = (finding.target, finding.scope, finding.delta, finding.game)
     return (*judged, finding.outside_model, finding.claim.scope)
@@ -322,16 +327,15 @@ class Comparison:
     """Comparison of the record of an audit with an earlier record, the baseline.
 
     changes: the changes, the worst first.
-    differences: sentences on the differences of plan, data and versions between the two audits,
-        which may cause ``changes``.
+    differences: sentences on differences of plan, data and versions, which may cause ``changes``.
     incomparable: sentences on parts that cannot be compared.
     n_findings: number of findings (judged claims) that both records have.
     n_rows: number of attack results with a baseline guess that both records have.
     has_claims: whether at least one of the records has findings.
     is_complete: whether both audits were completed.
     unassessed: one line with a reason for each system whose severity was not assessed.
-    newly_unassessed: one line with a reason for each system whose leak (what attacks learn from
-        the messages) was assessed in the baseline, but is not now.
+    newly_unassessed: one line with a reason for each system whose leak (knowledge that attacks
+        gain) was assessed in the baseline, but is not now.
     """
 
     changes: tuple[Change, ...]
@@ -356,9 +360,9 @@ class Comparison:
 
         - a finding (judged claim) with a worse verdict, or a new finding that fails ``gate``;
         - an epsilon with a larger lower or upper bound;
-        - at an equal seed, a leak (an attack's metric above guessing) whose lower confidence limit
-          exceeds the upper confidence limit of this metric in the baseline;
-        - with ``--fail-on leak``, a leak whose metric the baseline does not have.
+        - a leak (an attack's metric above guessing) whose confidence interval lies above the
+          baseline's, if the seeds are equal;
+        - a new leak, if the gate is on leaks.
 
         With ``--fail-on never`` nothing is worse. Waived results are not compared.
         """
@@ -435,10 +439,12 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the comparison: 1 if a result is worse than in the earlier audit.
+        """Exit code of the comparison.
 
-        If no result is worse, the code is 3 if an audit is incomplete or the audits have nothing in
-        common (``has_common_results``), and otherwise 0.
+        - 1 if a result is worse than in the earlier audit;
+        - else 3 if an audit is incomplete or the audits have nothing in common
+          (``has_common_results``);
+        - else 0.
         """
         if self.regressions:
             return EXIT_FOUND

@@ -1,4 +1,4 @@
-"""Results of a sweep (trainings over several settings), and the points of its drawing."""
+"""Results of a sweep (trainings over several settings), and the points that its drawing shows."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class VariantRow(Row):
     target: name of the system.
     settings: settings of the system that differ from those of its paper, by name.
     swept: values of the settings that the sweep varies, as texts, by name.
-    twin: index, in ``SweepContents.variants``, of the variant that has no noise and is otherwise
-        equal; None if there is none.
+    twin: index, in ``SweepContents.variants``, of this variant without noise; None if there is
+        none.
     """
 
     target: str
@@ -56,14 +56,14 @@ class NumberRow(Row):
         (success of an attack); "gain" (success of an attack minus success of guessing); "claimed",
         "proved" (upper bound) or "shown" (lower bound) for an epsilon.
     metric: name of the metric; for an attack with the attack's name.
-    view: conditions of the result, by its kind: for an attack the adversary's view, for an epsilon
-        its scope and delta, and for utility the test protocol.
+    view: for an attack the adversary's view, for an epsilon its scope and delta, and for utility
+        the test protocol.
     value: value of the result.
     ci_low, ci_high: ends of the value's confidence interval; None for an epsilon.
-    baseline: value of the metric for a simple method: for an attack a guess, and for utility
-        popularity, or user and item means; None if there is none.
-    random: for utility, value of the same metric for a random ranking, or for the mean of all
-        ratings as prediction; else None.
+    baseline: value of the metric for a simple method (for an attack a guess; for utility
+        popularity, or user and item means); None without one.
+    random: for utility, value for a random ranking, or for the mean of all ratings as prediction;
+        else None.
     basis: for an epsilon its method, confidence, number of samples and assumptions; else empty.
     """
 
@@ -91,12 +91,11 @@ class SweepRow(NumberRow):
 class AllTrainingsRow(NumberRow):
     """A result over all trainings of one variant (a system with its settings), with two intervals.
 
-    next_low, next_high: ends of the prediction interval, which covers the value of one further
-        (the next) training; None if there was one training only.
+    next_low, next_high: ends of the prediction interval for the value of one further (the next)
+        training; None after a single training.
     trainings: number of trainings.
 
-    The confidence interval and the prediction interval have the confidence that the sweep's plan
-    states. Each holds by itself, not together with other intervals.
+    Each of the two intervals by itself has the confidence of the sweep's plan.
     """
 
     next_low: float | None = None
@@ -123,7 +122,7 @@ class SweepContents(Row):
     method: method by which confidence intervals are computed, in words.
     variants: the systems with their settings.
     rows: results of each training.
-    overall: the same results over all trainings of a variant.
+    overall: results over all trainings of a variant.
     relative: utility of each variant over all trainings, divided by the utility of the same system
         without noise.
     notes: sentences on parts that were left out.
@@ -169,8 +168,8 @@ class SweepPoint:
         """Returns an epsilon of the system as text, such as "2.3" or "not known".
 
         kind: "claimed", "proved" (upper bound) or "shown" (lower bound).
-        whole: whether to take the epsilon for a whole user over the training; otherwise the epsilon
-            in the scope of the drawing is taken.
+        whole: whether the epsilon is for a whole user over the training, not for the drawing's
+            scope.
         """
         epsilons = self.user_epsilons if whole else self.epsilon_by_kind
         epsilon = epsilons.get(kind)
@@ -192,8 +191,8 @@ class BaselineUtility:
     """Utility of a simple recommender, with which the utility of a system is compared.
 
     name: phrase with the method, such as "recommending popular items".
-    low, high: smallest and largest value of this utility. They differ only if the utility was
-        divided by the utilities of several systems without noise.
+    low, high: smallest and largest value of this utility; different only after division by the
+        utilities of several systems without noise.
     """
 
     name: str
@@ -217,8 +216,8 @@ class Frontier:
     epsilon_scope: scope of the epsilons.
     whole_user_scope: scope of a whole user over the training; empty if it equals ``epsilon_scope``.
     points: one point per combination of settings.
-    is_relative_to_noiseless: whether utility is divided by that of the system without noise, which
-        then is one of the points.
+    is_relative_to_noiseless: whether utility is divided by the utility of the system without noise,
+        which is then one of the points.
     baseline_utilities: utilities of two simple recommenders. For rankings: by popularity, and at
         random. For predicted ratings: user and item means, and the mean of all ratings.
     """
@@ -253,11 +252,8 @@ class Frontier:
 def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
     """Groups the results of a sweep by system, for the drawing of utility against leakage.
 
-    A system has up to two frontiers: one for the settings whose utility can be divided by that of
-    the system without noise, and one for the other settings whose utility was measured. A frontier
-    compares its settings by one metric of utility, by the attack with the largest gain over
-    guessing, and by the epsilons in one scope. The scope is the first with a claim. Without claims,
-    it is the first with an upper bound, and without upper bounds, the first with a lower bound.
+    A system has up to two frontiers: one for settings whose utility can be divided by the utility
+    without noise, and one for the other settings with measured utility.
     """
     over_twin = {row.variant for row in swept.relative}
     twins = {swept.variants[index].twin for index in over_twin}

@@ -1,20 +1,18 @@
 """Attack results that beat guessing without the uploads, and the severity of a system.
 
-An audit has many attack results (values of metrics), so that some beat guessing by chance. The
-results of one system are therefore tested together by Holm's procedure (1979): the probability that
-any of them seems to beat guessing by chance is at most (1 - confidence) / 2, whatever else the
-audit contains. The reported lower limits hold for all results of the system together, by
-Bonferroni's correction.
-
 The advantage of an attack is its lower limit minus the baseline, divided by 1 - baseline. By
-default, a result with an advantage of .05 or more counts as a leak. A result with a smaller
-advantage is marked ``is_small``, and does not count.
+default, a result with an advantage of .05 or more counts as a leak. A smaller one is marked
+``is_small``.
 
-The severity of a system follows from the rows of the record by a rule with a version number, which
-docs/reading-a-report.md describes. ``report.json`` states the severity only together with
-``SEVERITY_RULE_VERSION``; when the file is read, the severity is derived again.
+The severity of a system follows from the rows of the record by a rule with a version number
+(docs/reading-a-report.md).
 """
 
+# The results of one system are tested together by Holm's procedure (1979): the probability that any
+# of them seems to beat guessing by chance is at most (1 - confidence) / 2, whatever else the audit
+# contains. The reported lower limits hold for all results of the system together, by Bonferroni's
+# correction.
+#
 # The record has the interval of each result, but not its sample. Limits at other confidences, and
 # thus the test, are therefore computed for a share of as many subjects as would give this interval
 # (the exact limits of Clopper and Pearson 1934, with the effective sample size of Korn and Graubard
@@ -46,11 +44,11 @@ class Leak:
 
     row: row of the record with the result.
     baseline: value of the metric that a guess without the uploads reaches.
-    result_lower_limit: lower confidence limit of the result at the row's confidence, corrected so
-        that the limits of all results of the system hold together.
+    result_lower_limit: lower confidence limit of the result, corrected so that the limits of all
+        results of the system hold together at the row's confidence.
     n_results: number of results of the system that have a baseline.
-    is_small: whether reports do not count the result as a leak, because its advantage over the
-        baseline is too small (by default below .05).
+    is_small: whether the result does not count as a leak, because its advantage over the baseline
+        is too small (by default below .05).
     """
 
     row: AttackRow
@@ -111,7 +109,7 @@ def find_advantages_by_attack(record: Contents) -> dict[str, dict[str, float | N
     """Returns the largest advantage over guessing by attack and system, as nested dictionaries.
 
     The advantage is 0 if no result of the attack beats guessing, and None if no result has a
-    baseline, as for an attack that could not run.
+    baseline.
     """
     rows: tuple[AttackRow | SkippedRow, ...] = (*record.attacks, *record.skipped)
     systems, games = dict.fromkeys(row.target for row in rows), record.plan.get("games", ())
@@ -277,9 +275,8 @@ def _effective_size(value: float, low: float, failing: float) -> float:
 def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> str:
     """Returns a clause on the largest gain over guessing that the confidence intervals allow.
 
-    The gain of a row is the upper limit of its interval minus its baseline; the clause states the
-    largest gain of ``rows``. The limits are corrected for multiple comparisons, so that ``tried``
-    of them (by default as many as ``rows``) hold together.
+    The gain of a row is the upper limit of its interval minus its baseline. The limits are
+    corrected so that ``tried`` of them (by default as many as ``rows``) hold together.
     """
     count = len(rows) if tried is None else tried
     figures = map(_Figure.from_gain, rows)
@@ -334,12 +331,12 @@ Such an attack alone makes a leak at most medium: the lower bound of epsilon sta
 class Severity(StrEnum):
     """Severity of a system, of its claim, or of its leak; members are ordered, the worst first.
 
-    CRITICAL: the audit contradicts itself, or an attack closes at least half of the gap between
-        guessing and certainty, or a claim is refuted while the leak is HIGH.
-    HIGH: a claim is refuted, or an attack closes at least a fifth of the gap between guessing and
-        certainty, or the lower bound of epsilon is at least 6.91.
-    MEDIUM: a leak is smaller, or a lower bound of epsilon is at least 2.2, or a claim is vacuous,
-        unproved or not tested, or neither a claim nor a proof gives an epsilon below 6.91.
+    CRITICAL: the audit contradicts itself; an attack closes at least half of the gap between
+        guessing and certainty; or a claim is refuted while the leak is HIGH.
+    HIGH: a claim is refuted; an attack closes at least a fifth of this gap; or the lower bound of
+        epsilon is at least 6.91.
+    MEDIUM: a leak is smaller; a lower bound of epsilon is at least 2.2; a claim is vacuous,
+        unproved or not tested; or neither a claim nor a proof gives an epsilon below 6.91.
     NOT_ASSESSED: the examined parts are harmless, but some parts were not assessed.
     LOW: everything was assessed, and nothing of the above applies.
     """
@@ -404,9 +401,8 @@ class SeverityAssessment:
 def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
     """Assesses the severity of a system: the worse of the severities of its claim and its leak.
 
-    A refuted claim together with a leak of severity high is critical. The result lists the parts
-    that were not assessed. ``leaks`` are the system's attack results whose advantage over guessing
-    is at least ``Gate.leak_margin``.
+    A refuted claim with a leak of severity high is critical. ``leaks`` are the system's attack
+    results whose advantage over guessing is at least ``Gate.leak_margin``.
     """
     finding = section.headline_finding
     claim, leak = assess_claim(finding), assess_leak(section, leaks)
@@ -438,14 +434,13 @@ def assess_claim(finding: Finding | None) -> Severity | None:
 
 
 def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
-    """Assesses the severity of what attacks learn from a system's messages (its leak).
+    """Assesses the severity of a system's leak: the knowledge that attacks gain from its messages.
 
-    Field ``unassessed_parts`` of the result has the reason why an adversary may learn more than the
-    attacks that ran. It is empty, so that the leak counts as assessed, if both conditions hold:
+    The leak counts as assessed if both conditions hold; otherwise ``unassessed_parts`` states the
+    reason:
 
-    - The number of attacks that were compared with guessing exceeds the number of attacks that
-      could not run. Attacks that guess which of two worst-case inputs was sent do not count among
-      those compared, because other attacks may learn more.
+    - More attacks were compared with guessing than could not run. Attacks that guess which of two
+      worst-case inputs was sent do not count among those compared.
     - At least half of the messages could be read.
     """
     shown = [bound.epsilon for bound in list_lower_bounds(section)]

@@ -60,12 +60,11 @@ class GateOutcome:
         The first of these rules that applies gives the exit code:
 
         - 3 if the record has errors, or contradicts itself (verdict UNSOUND);
-        - 3 if a ``baseline`` is given, nothing became worse, and the two records have no judged
-          claim in common (if neither has judged claims: no attack result in common);
-        - 1 if ``gate`` fails; with a ``baseline`` only for changes for the worse;
-        - 3 if a claim could not be tested, if a system whose severity the gate needs was not
-          assessed, or if a leak was assessed in the baseline but not now, unless the gate allows
-          this;
+        - 3 if nothing became worse, and no judged claim (or, without claims, no attack result) is
+          in both records;
+        - 1 if ``gate`` fails;
+        - 3 if a claim could not be tested, a severity that the gate needs was not assessed, or a
+          leak that the baseline assessed is not assessed now, unless the gate allows this;
         - 1 if a waiver of the gate is expired;
         - 0 otherwise.
         """
@@ -94,8 +93,7 @@ _TABLES = ("findings", "measurements", "attacks", "skipped", "utility", "message
 class Record(Contents):
     """The record of a whole audit, with ``findings``, ``attacks``, ``utility`` and other rows.
 
-    ``Contents`` describes the fields. ``print`` shows one line per system, the worst first; a
-    notebook shows the first screen of the report.
+    ``Contents`` describes the fields. ``print`` shows one line per system, the worst first.
 
     >>> from fedrec_auditor import audit
     >>> record = audit("fcf", data="synthetic", settings={"fcf": {"rounds": 1}}, attacks=(), jobs=1)
@@ -120,9 +118,8 @@ class Record(Contents):
     def save(self, directory: str | Path, gate: Gate = DEFAULT_GATE) -> Path:
         """Writes all reports (``store.RUN_FILE_NAMES``) to a directory and returns its path.
 
-        ``gate`` (the rule for failing CI) determines which test cases of junit.xml are failures,
-        and with which advantage over guessing an attack result is reported as a leak. Raises
-        InputError if the directory cannot be written.
+        ``gate`` (the rule for failing CI) determines the failures in junit.xml, and the smallest
+        advantage over guessing of a leak. Raises InputError if the directory cannot be written.
         """
         store.write_run_files(self, Path(directory), gate)
         return Path(directory)
@@ -156,9 +153,8 @@ class Record(Contents):
     def to_frame(self, what: str = "findings") -> pandas.DataFrame | pyarrow.Table:
         """Returns the rows of one kind as a pandas DataFrame; without pandas, a pyarrow Table.
 
-        ``what`` is the kind, such as "findings" or "attacks". Each number or text has a column, and
-        entries of a nested object have columns such as ``claim.epsilon`` and ``scope.unit``. Raises
-        InputError for an unknown kind.
+        ``what`` is the kind, such as "findings" or "attacks". Entries of a nested object have
+        columns such as ``claim.epsilon``. Raises InputError for an unknown kind.
         """
         if what not in _TABLES:
             raise InputError(

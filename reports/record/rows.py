@@ -1,8 +1,7 @@
 """Rows of an audit's record, and the contents of report.json, from which reports are rendered.
 
-``report.json`` is a ``Contents``, versioned by ``schema_version``. Its rows have everything that is
-needed to check them: claims and bounds with scope, delta, confidence, source and sample size.
-Infinite numbers are stored as the strings "inf" and "-inf".
+``report.json`` is a ``Contents``, versioned by ``schema_version``. Infinite numbers are stored as
+the strings "inf" and "-inf".
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ class Finding(Row):
 
     target: name of the system.
     claim: the claim.
-    scope: scope in which the claim is judged: that of the claim, or another scope to which a reader
-        may apply it.
+    scope: scope in which the claim is judged: its own, or another one to which a reader may apply
+        it.
     delta: delta at which the claim is judged.
     accounted: proved upper bound of epsilon in this scope; None without a proof.
     measured: lower bound of epsilon in this scope; None if none was measured or calculated.
@@ -57,15 +56,14 @@ class Finding(Row):
     claimed_guess: largest success rate of guessing which of two equally likely inputs the system
         had, if the claim holds.
     shown_guess: success rate e^eps / (1 + e^eps) of such guesses on the most revealing outputs,
-        where eps is the lower bound. The average over all outputs may be far lower, because a rare
-        output suffices for a large epsilon. None without a lower bound.
-    outside_model: condition of the judgement that the paper leaves open, such as a budget that it
-        does not print. With a condition, a lower bound above the claim does not refute it. Empty if
-        there is none.
-    untested: reason why no measurement could have refuted the claim; empty if a measurement could
-        have refuted it, or if none was needed.
-    game: name of the game (simulated experiment) for whose users the claim is judged; empty if the
-        claim is judged for the users of the data.
+        where eps is the lower bound. The average over all outputs may be far lower. None without a
+        lower bound.
+    outside_model: condition that the paper leaves open, such as a budget that it does not print;
+        empty if there is none. A lower bound above the claim then does not refute it.
+    untested: reason why no measurement could have refuted the claim; empty if one could, or if none
+        was needed.
+    game: name of the game (simulated experiment) for whose users the claim is judged; empty for the
+        users of the data.
     holds_at: delta at which the claimed epsilon holds although it is refuted at the claim's delta;
         None if this delta is not known exactly.
     repair: settings of the system with which the claim is proved; empty if none are known.
@@ -144,11 +142,11 @@ class Finding(Row):
     def is_claimed_in_scope(self) -> bool:
         """Whether the claim states a finite epsilon for the judged scope and delta.
 
-        This is the case if the scope and delta of the claim cover the judged ones, and no condition
-        restricts the judgement (``outside_model`` is empty). It is also the case if the verdict is
-        VIOLATED, because only a lower bound in a scope that the claim covers refutes the claim.
+        The scope and delta of the claim must cover the judged ones, without a further condition
+        (``outside_model``). The verdict VIOLATED implies this.
         """
         covers = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
+        # Only a lower bound in a scope that the claim covers refutes it.
         covers = (covers and not self.outside_model) or self.verdict is Verdict.VIOLATED
         return covers and math.isfinite(self.claim.epsilon)
 
@@ -222,8 +220,7 @@ class UsersRow(Row):
 
     success: name of the measure of an attack's success at one user; its values are in [0, 1].
     quantiles: quantiles of the success over users, by level; "99%" is for the most exposed users.
-    sure: share of users about whom the attack is sure: with a success of 0.9 or more. None if it
-        was not computed.
+    sure: share of users with a success of 0.9 or more; None if it was not computed.
     groups: mean success in groups of users, by user attribute and name of the group.
     each: success at each user, as pairs (index of the user in the data, from 0; success); empty
         unless requested.
@@ -255,11 +252,10 @@ class AttackRow(Row):
     confidence: confidence of all intervals in this row.
     baseline: best of ``baselines``; None without a baseline.
     baselines: values of the metric for guesses that do not use the uploads, by name of the guess.
-    gain: ``value`` minus ``baseline``, with the interval of this difference; None if the two have
-        different subjects. If the interval is above 0, the attack beats every baseline.
-    from_interactions: value of the metric if the attack reads the true interactions instead of the
-        uploads: a reference, not a limit, because uploads may also reveal more than interactions.
-        None if it was not computed.
+    gain: ``value`` minus ``baseline``, with its interval; None if the two have different subjects.
+        If the interval is above 0, the attack beats every baseline.
+    from_interactions: value of the metric if the attack reads the true interactions, not the
+        uploads, which may reveal more; None if it was not computed.
     further: further metrics of the same guesses, by name of the metric.
     roc: ROC curve of the attack's scores; None without scores.
     users: spread of the attack's success over users; None if it was not computed.
@@ -321,7 +317,7 @@ class Baseline(Row):
     """Utility of a simple recommender without federated training, such as popularity.
 
     name: name of the simple recommender.
-    value: its utility, with the same test interactions and candidate items as for the system.
+    value: its utility, with the system's test interactions and candidate items.
     difference: the system's utility minus this value, computed per user, with its interval.
     """
 
@@ -340,14 +336,13 @@ class UtilityRow(Row):
     ci_low, ci_high: ends of the confidence interval of the value over users and trainings. After
         one training, the interval does not cover another training.
     confidence: confidence of the intervals.
-    random: value of the same metric for a random ranking, or for the mean rating as prediction.
+    random: value of the metric for a random ranking, or for the mean rating as prediction.
     baseline: popularity, or user and item means, for comparison; None in older records.
     n: number of test users or test ratings.
     trainings: number of trainings.
     paper_value: value that the paper prints; None if it prints none.
     paper_note: conditions under which the paper measured its value.
-    unprotected: name of the unprotected system: the same system without protection. Empty if there
-        is none.
+    unprotected: name of the same system without protection; empty if there is none.
     """
 
     target: str
@@ -393,10 +388,10 @@ class ReproducedRow(Row):
     system: name of the system.
     what: name of the quantity: row and column of the number in the paper, without the system.
     printed: number in the paper; None if the paper only draws a curve or compares in words.
-    value: our measurement of the same quantity.
+    value: our measurement of this quantity.
     ci_low, ci_high: ends of its confidence interval; None without an interval.
-    beside: further measurements to compare with, printed beside ``value``, by name, such as the
-        accuracy of always guessing the majority class.
+    beside: further measurements for comparison, by name, such as the accuracy of always guessing
+        the majority class.
     note: reason why the two numbers differ.
     """
 
@@ -483,7 +478,7 @@ class Contents(Row):
     attacks: results of attacks.
     skipped: attacks that did not run.
     utility: results of utility.
-    messages: counts of the messages that were sent, one row per system.
+    messages: numbers of sent and of unusable messages, one row per system.
     own: names of the caller's own systems, which no paper describes: wrapped functions, apps and
         recordings.
     notes: sentences on parts of the audit that were left out.

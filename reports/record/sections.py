@@ -131,7 +131,7 @@ RESERVED_HTML_IDS = ("content", "at-a-glance", "who-learns", "systems", "method"
 class SystemHtmlIds:
     """HTML ids of one system in the page of a report, for links to it.
 
-    section_id: id of the section on this system; all sections are on one page.
+    section_id: id of the section on this system.
     finding_ids: id of each finding (judged claim) of the system, in their order.
     """
 

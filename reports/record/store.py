@@ -56,10 +56,10 @@ def encode_record(record: Contents) -> bytes:
     """Encodes the record of an audit as canonical JSON: sorted keys, indent 2.
 
     Floats are written as repr, and infinity as "inf"; NaN is an error. The JSON also has the
-    address of its schema, and each system's severity. When the file is read, the severity is
-    computed again from the rows and compared.
+    address of its schema, and each system's severity.
     """
     data = to_json(record.model_dump(mode="python"))
+    # When the file is read, the severity is computed again from the rows and compared.
     data["severity"] = _derive_severity(record)
     data["$schema"] = RECORD_SCHEMA_URN
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
@@ -225,8 +225,8 @@ def prepare_directory(directory: Path) -> None:
 def lock_directory(directory: Path) -> Iterator[None]:
     """Context in which ``directory``, which is created, is locked for one audit.
 
-    Raises InputError if another audit holds the lock, or if the directory cannot be written. The
-    lock also ends with the process. On a file system without locks, nothing is locked.
+    Raises InputError if another audit holds the lock, or if the directory cannot be written. On a
+    file system without locks, nothing is locked.
     """
     prepare_directory(directory)
     lock = FileLock(directory / LOCK_FILE, blocking=False)

@@ -1,8 +1,7 @@
 """Wording of all reports: functions that express numbers, scopes, bounds and verdicts in words.
 
 A report never states a bound without its delta, confidence, scope, method and sample size. Upper
-bounds are rounded up and lower bounds down; an assumption is printed with the number that rests on
-it. The wording is "not refuted", never praise.
+bounds are rounded up and lower bounds down. A claim is "not refuted", never praised.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from fedrec_auditor.reports.documents.document import Quantity
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record.rows import Contents, Finding
 
+# Texts of a report, by the value that they describe, such as the phrase of each vantage.
 TextsByValue = dict[str, str]
 _WORDS_FILE = Path(__file__).with_name("words.toml")
 # Fixed texts of reports: tables by name, and in a table the texts by the value that they describe.
@@ -130,9 +130,8 @@ def format_upper_bound(proof: Bound, beside: Iterable[float], *, exactly: bool =
     """Formats the epsilon of an upper bound, rounded up.
 
     proof: the upper bound.
-    beside: epsilons that are printed next to it: the claimed epsilon and the lower bound. If the
-        bound does not exceed one of them, its text does not either, so that a proved claim never
-        looks exceeded.
+    beside: epsilons that are printed next to it. Rounding never makes the bound look larger than
+        one of them that it does not exceed.
     exactly: whether the text has 6 significant digits instead of 3.
     """
     near = format_number if exactly else format_short
@@ -146,8 +145,7 @@ def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool =
     """Formats the epsilon of a lower bound, rounded down.
 
     shown: the lower bound.
-    beside: epsilons that are printed next to it. If the bound equals one of them, both are rounded
-        in the same way, so that they look equal.
+    beside: epsilons that are printed next to it. An equal one gets the same text.
     exactly: whether the text has 6 significant digits instead of 3.
     """
     if any(math.isclose(shown.epsilon, each, rel_tol=1e-9) for each in beside):
@@ -158,8 +156,8 @@ def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool =
 def format_proved_epsilon(finding: Finding, *, exactly: bool = False) -> str:
     """Formats the upper bound on epsilon of a judged claim, rounded up.
 
-    Rounding never makes a bound look larger than a claimed epsilon that it does not exceed. The
-    text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
+    Rounding never makes it look larger than a claimed epsilon that it does not exceed. The text has
+    3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
     """
     assert finding.accounted is not None
     beside = _list_epsilons(finding.claim, finding.measured)
@@ -167,11 +165,10 @@ def format_proved_epsilon(finding: Finding, *, exactly: bool = False) -> str:
 
 
 def format_shown_epsilon(finding: Finding, *, exactly: bool = False) -> str:
-    """Formats the lower bound on epsilon of a judged claim.
+    """Formats the lower bound on epsilon of a judged claim, rounded down.
 
-    The bound is rounded down, or to the nearest number if it equals the claimed epsilon or the
-    upper bound, so that equal numbers look equal.
-    The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have a lower bound.
+    If it equals the claimed epsilon or the upper bound, it is rounded to the nearest number. The
+    text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have a lower bound.
     """
     assert finding.measured is not None
     beside = _list_epsilons(finding.claim, finding.accounted)
@@ -201,8 +198,8 @@ def describe_guess_rate(limit: str, guess: float) -> str:
     """Describes how often a guess is right, such as "up to 73.1% of the time".
 
     limit: words before the number, such as "up to".
-    guess: probability that the guess is right. If it rounds to 100%, the text says "more than
-        99.9999%".
+    guess: probability that the guess is right, which is "more than 99.9999%" in the text if it
+        rounds to 100%.
     """
     rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {to_percent(guess)}"
     return f"{rate} of the time"
@@ -351,7 +348,7 @@ def describe_guesses_by_bounds(finding: Finding) -> str:
     """Returns sentences on how often an adversary guesses right, by the bounds of a judged claim.
 
     The first sentence follows from the upper bound, and is left out if the claim has a finite
-    epsilon, which limits the guesses already. The second sentence follows from the lower bound.
+    epsilon. The second follows from the lower bound.
     """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
@@ -480,8 +477,7 @@ def make_lower_bound_quantity(
 
     bound: the lower bound; if None, the value is "none".
     scope: scope that the reader already knows; another scope of the bound is stated.
-    beside: epsilons that are printed next to the bound. If the bound equals one of them, both are
-        rounded in the same way.
+    beside: epsilons that are printed next to the bound; an equal one is rounded equally.
     """
     if bound is None:
         return Quantity("none")
@@ -520,8 +516,8 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
 def format_probability(measured: Bound, value: float) -> str:
     """Formats a probability, or a density, of the distinguishing event of a lower bound.
 
-    If the bound is calculated and finite, a value of 0 or infinity may be a floating-point
-    underflow or overflow. The text is then "less than 1e-323" or "more than 1e308".
+    A calculated 0 or infinity may be a floating-point underflow or overflow. The text is then "less
+    than 1e-323" or "more than 1e308".
     """
     if measured.samples is not None or math.isinf(measured.epsilon) or 0.0 < value < math.inf:
         return format_number(value)

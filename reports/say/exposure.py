@@ -22,8 +22,8 @@ from fedrec_auditor.reports.record.sections import Section
 class CellTone(StrEnum):
     """Colour of a table cell, by how much the adversary learns.
 
-    BAD: by a lower bound of epsilon, the adversary can guess one bit of the data with probability
-        of at least 99.9%.
+    BAD: by a lower bound of epsilon, a guess at one bit of the data is right with probability 99.9%
+        or more.
     UNDECIDED: neither ``BAD`` nor ``CALM``.
     CALM: not ``BAD``; by the upper bounds of epsilon, which all judged claims have, this
         probability is below 90%.
@@ -39,12 +39,12 @@ class BoundsInScope:
     """Largest lower bound and smallest finite upper bound of epsilon in one scope.
 
     scope: protected data, adjacency, adversary and period.
-    lower_bound: largest lower bound without assumptions, in this scope or in a narrower scope that
-        it covers; None without one.
+    lower_bound: largest lower bound without assumptions, in this scope or in a narrower one that it
+        covers; None without one.
     upper_bound: smallest finite upper bound, if possible at most at the delta of the lower bound;
         None without one.
-    claimed_epsilons: epsilons that the system claims in this scope. If a bound equals one of them,
-        both are rounded in the same way.
+    claimed_epsilons: epsilons that the system claims in this scope; a bound that equals one of them
+        is rounded equally.
     """
 
     scope: Scope
@@ -91,8 +91,8 @@ class BoundsInScope:
 class Exposure:
     """Exposure of one system to one adversary: bounds of epsilon by scope.
 
-    main_bounds: bounds in the widest scope. If another scope has a larger lower bound, the bounds
-        in the scope with the largest one follow.
+    main_bounds: bounds in the widest scope, followed by those in the scope with the largest lower
+        bound, if that is another one.
     other_bounds: bounds in all other scopes, the widest first.
     cell_tone: colour of the table cell.
     """

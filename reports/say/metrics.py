@@ -1,15 +1,14 @@
 """The wording of results of attacks, and of utility (the quality of recommendations).
 
-Sentences on utility follow these rules:
+Sentences on utility follow these rules. All intervals are corrected for the number of the system's
+results.
 
-- A utility result is shown to be better than guessing if its whole interval is better, corrected
-  for the number of the system's results.
-- A system is useless if, after a whole training, no result is better than guessing, not even its
-  estimate.
-- A system that beats guessing is shown to beat its baseline (popularity, or user and item means) if
-  the corrected interval of a difference, computed per user, lies on the better side.
+- A result is better than guessing if its whole interval is better.
+- A system is useless if, after a whole training, no estimate is better than guessing.
+- A system beats its baseline (popularity, or user and item means) if the interval of a difference,
+  computed per user, lies on the better side.
 - A system gained nothing from the data of single users if no difference is estimated to lie on the
-  better side, and the interval of at least one difference lies wholly on the worse side.
+  better side, and the interval of at least one lies on the worse side.
 """
 
 from __future__ import annotations
@@ -196,8 +195,8 @@ def format_further_metrics(row: AttackRow) -> str:
 def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
     """Whether at least one of a system's utility results is shown to be better than guessing.
 
-    A result is better if its whole confidence interval, corrected for the number of ``rows``, is
-    above the value of random guessing, or below it for an error metric.
+    The whole confidence interval, corrected for the number of ``rows``, must be above the value of
+    random guessing, or below it for an error metric.
     """
     return any(_is_better(row, *widen_limits(row, len(rows), row.confidence)) for row in rows)
 
@@ -224,7 +223,7 @@ def widen_limits(
 
     row: the row, whose own limits hold at ``confidence`` by themselves.
     rows: number of compared rows, whose widened limits hold together.
-    confidence: confidence with which the widened limits hold together.
+    confidence: confidence of the row's limits, and of all widened limits together.
     """
     wider = compute_widening_factor(confidence, rows)
     low = row.value - wider * max(0.0, row.value - row.ci_low)
@@ -247,9 +246,8 @@ def select_headline_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 def describe_utility(section: Section, record: Contents) -> str:
     """Describes the utility of a system in a line; "" if utility was not measured.
 
-    The line also states whether the training had settings with which it converges (``learns`` in
-    the plan). It quotes the utility of the same system without protection if the audit has that,
-    unless the plan changes the settings of one of these two systems.
+    The line also quotes the utility of the system without protection, if the audit has that and the
+    plan changes the settings of neither.
     """
     row = select_headline_row(section.utility)
     if row is None:

@@ -55,15 +55,13 @@ class Summary:
 
     section: all rows of the audit's record on the system.
     html_id: address (HTML id) of the system's section in the report.
-    n_results: number of the system's attack results (values of metrics) that have a baseline.
+    n_results: number of the system's attack results (values of metrics) that have a baseline, a
+        guess without the uploads; all comparisons are corrected for this number.
     leaks: results whose advantage over the baseline is at least ``Gate.leak_margin``, the most
         harmful first.
     small_leaks: results that beat the baseline with a smaller advantage.
-    max_advantage_text: clause on the largest gain over guessing that the confidence intervals of
-        the attack results allow.
-
-    A baseline is a guess without the uploads. All comparisons are corrected for the number of
-    results.
+    max_advantage_text: clause on the largest gain over guessing that the confidence intervals
+        allow.
     """
 
     section: Section
@@ -340,8 +338,8 @@ def describe_verdict_counts(record: Contents) -> str:
 def describe_user_hiding(record: Contents) -> str:
     """Returns a sentence with the number of systems that provably hide a user from the server.
 
-    A user counts as hidden if an epsilon below 6.9 is proved for all data of the user over the
-    whole training. A guess at one bit of the data is then right less than 99.9% of the time.
+    For such a system, an epsilon below 6.9 is proved for all data of the user over the whole
+    training. A guess at one bit of the data is then right less than 99.9% of the time.
     """
     parts = group_by_system(record)
     count = sum(any(map(_hides_user, section.findings)) for section in parts)

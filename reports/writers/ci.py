@@ -1,9 +1,8 @@
 """Renders the record of an audit for continuous integration: SARIF 2.1.0 (OASIS) and JUnit XML.
 
-A SARIF result concerns a system instead of a line in a file, so it has a logical location. It also
-has a physical location (the record or the tested code), because GitHub rejects results without one.
-Elements of JUnit follow the schema that Jenkins publishes: properties come first, and in a test
-case error or failure precedes system-out.
+A SARIF result concerns a system, so it has a logical location. The result also has a physical
+location (the record or the tested code), which GitHub requires. JUnit elements follow the schema
+that Jenkins publishes.
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ def render_sarif(
     """Renders the record of an audit as SARIF 2.1.0.
 
     record: the record.
-    gate: rule for failing CI. It sets the smallest advantage over guessing at which an attack
-        result counts as a leak.
+    gate: rule for failing CI, which sets the smallest advantage over guessing of a leak.
     checks: results of checks of properties that epsilon does not express, such as a shared seed.
     place: path of the file to which results refer, and a line in it.
 
@@ -177,12 +175,12 @@ def render_junit(
 
     The outcomes of test cases by ``gate`` (the rule for failing CI) are:
 
-    - failure: a finding (judged claim) that ``gate`` fails; a refuted claim for every gate; with
-      ``--fail-on leak`` each leak, and each system whose leak has severity medium or worse; with
-      ``--fail-on`` and a severity, each system of this severity or a worse one; an expired waiver;
-      a failed check.
-    - error: the verdicts UNSOUND and INCONCLUSIVE; errors that kept the audit from being completed;
-      a system that was not assessed.
+    - failure: a finding (judged claim) that ``gate`` fails, or whose claim is refuted; an expired
+      waiver; a failed check. With ``--fail-on leak``: each leak, and each system whose leak has
+      severity medium or worse. With ``--fail-on`` and a severity: each system of at least this
+      severity.
+    - error: the verdicts UNSOUND and INCONCLUSIVE; errors of the audit; a system that was not
+      assessed.
     - skipped: waived findings; the verdict NO CLAIM; INCONCLUSIVE and systems that were not
       assessed, if the gate allows them; checks that did not run.
     """

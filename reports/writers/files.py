@@ -34,14 +34,13 @@ def write_tables(record: record_rows.Contents, directory: Path) -> tuple[str, ..
 def format_csv_table(record: record_rows.Contents, name: str) -> str:
     """Formats one table of an audit's record as CSV, with all rows and columns except curves.
 
-    ``name`` is one of ``CSV_TABLE_NAMES``.
+    ``name`` is one of ``CSV_TABLE_NAMES``. "attacks" has one row per number: an attack's metric,
+    gain, baselines and further metrics. "advantages" has one row per attack and one column per
+    system.
 
-    - "attacks" has one row per number: an attack's metric, gain, baselines and further metrics.
-    - "advantages" has one row per attack and one column per system.
     - An entry of a nested object has a column of the form ``claim.epsilon``.
-    - A text is on one line. It begins with a ' if a spreadsheet would read it as a formula.
+    - A text is on one line. The text begins with a ' if a spreadsheet would read it as a formula.
     - A cell with None is empty; infinity is written as "inf".
-    - A verdict is written as its label in reports, not as its code in JSON.
     - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
     """
     if name == "attacks":

@@ -35,8 +35,6 @@ def format_document(part: document.DocSection) -> str:
 def escape_markdown(text: str) -> str:
     r"""Returns ``text`` on one line, with characters escaped that Markdown or HTML interprets.
 
-    No other characters are escaped, so that the file remains readable.
-
     >>> print(escape_markdown("dplcf-ap (calculated): 2 * [0.5, 0.6] of <b>"))
     dplcf-ap (calculated): 2 \* [0.5, 0.6] of &#60;b&#62;
     """

@@ -45,9 +45,8 @@ def wrap_paragraph(
 ) -> str:
     """Wraps ``text`` into lines of ``width`` columns without cutting a word.
 
-    The first line begins with ``indent`` blanks and the ``label``, padded to ``hang`` columns; the
-    other lines are indented by ``indent + hang`` columns. A word longer than a line gets its own
-    line.
+    The first line begins with ``indent`` blanks and the ``label``, padded to ``hang`` columns.
+    Further lines are indented by ``indent + hang`` columns.
 
     >>> print(wrap_paragraph("Epsilon is at least 25.4.", 22, label="bound", indent=2, hang=8))
       bound   Epsilon is

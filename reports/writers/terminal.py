@@ -59,7 +59,7 @@ def print_blocks(part: document.DocSection, console: Console, indent: int = 0) -
     """Prints the blocks of a section one after another.
 
     A subsection that is only for the HTML page is printed as its title. A row of a table is printed
-    as an item: its first cell, then each other cell with the head of its column.
+    as an item with the heads of its columns.
     """
     for place, block in enumerate(part.blocks):
         if isinstance(block, document.Paragraph):
@@ -135,8 +135,8 @@ def print_catalogue(
 ) -> None:
     """Prints the catalogue's entries paper by paper, in the order of their numbers, then counts.
 
-    A terminal shows a few lines per entry, a log one line. With ``only``, only entries with one of
-    these labels are printed, and the other entries are counted.
+    A terminal shows a few lines per entry, a log one line. With ``only``, entries without one of
+    these labels are only counted.
     """
     selected = [row for row in rows if row.matches_labels(only)]
     if not console.is_terminal:
@@ -236,11 +236,7 @@ _MAX_NAME = 20
 def print_audit(record: Contents, console: Console) -> None:
     """Prints the summary of each system, the worst first, then notes and errors of the audit.
 
-    The first line of a system has its severity, name, verdict, and the bounds of its claim. Further
-    lines have the scope of the bounds, the result of the attacks, advice, and a warning if utility
-    does not beat guessing or the baseline. Below the systems, a chart of characters shows the
-    bounds of all systems on one axis of epsilon, one line per system. The text has no styles unless
-    the console is a terminal.
+    Between them, a chart shows the bounds of all systems on one axis of epsilon.
     """
     print_line(console, format_title(record), style="bold")
     summaries = summarize_systems(record)

@@ -26,7 +26,7 @@ def classify_age(age: Any) -> Any:
     """Returns the index in ``AGE_GROUPS`` of an age in years, or of each age in an array.
 
     Ages 35 and 45 belong to the middle group. Table I of the FedRec paper prints the outer groups
-    as "under 45" and "over 35", which overlap. They are read here as under 35 and over 45.
+    as "under 45" and "over 35", which overlap.
     """
     return 1 * (age >= 35) + (age > 45)
 
@@ -47,8 +47,7 @@ class Attribute:
 
     codes: index of each user's category in ``categories`` (n_users,)
     categories: names of the categories. If some users have no value, the last category is
-        ``MISSING_CATEGORY``. Devices treat it like any other category, but attacks do not
-        guess it
+        ``MISSING_CATEGORY``, which attacks do not guess
 
     >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", MISSING_CATEGORY)).has_value
     array([ True, False,  True])
@@ -108,8 +107,8 @@ class Interactions:
     ) -> Self:
         """Creates interactions from a table of ratings (n_users, n_items); 0 means no rating.
 
-        Users and items get the identifiers 0, 1, 2, ... ``rest`` holds values of further fields of
-        the class, such as ``titles``. Raises InputError for ratings that are not finite.
+        Users and items are numbered from 0. ``rest`` holds values of further fields of the class,
+        such as ``titles``. Raises InputError for ratings that are not finite.
         """
         made: Any = sparse.csr_array
         table = made(ratings).astype(np.float32, copy=True)
@@ -219,20 +218,16 @@ class Filter(Checked):
     min_user: minimum number of interactions of a user; 0 keeps all users, even without interactions
     min_item: minimum number of interactions of an item; 0 keeps all items, even without
         interactions
-    min_rating: minimum rating; lower ratings are dropped first. For example, PrivRec counts ratings
-        above 3 as interactions (section 3.1), so that its ``min_rating`` is 4
+    min_rating: minimum rating; lower ratings are dropped first. PrivRec needs 4, because it counts
+        ratings above 3 as interactions (section 3.1)
 
     The result is the largest part of the data in which every user and every item reaches its
-    minimum. Dropping a user also removes interactions of items, and vice versa, so that passes over
-    users and items are repeated until nothing changes. The papers that retain "users and items with
-    at least 60 interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not state the number of
-    passes. The result does not depend on the order of dropping.
-
-    Identifiers, attributes, timestamps, genres and titles of the remaining users and items do not
-    change. Memory: about 17 bytes per interaction in addition to the result. Time: one scan of the
-    remaining interactions per pass, rarely more than ten passes.
+    minimum.
     """
 
+    # Papers with "users and items with at least 60 interactions" (DPLCF, section 4.1.1; FMF-LDP,
+    # section 4) do not state how often users and items are dropped in turn; here, until nothing
+    # changes. Memory: about 17 bytes per interaction in addition to the result.
     min_user: CountOrZero = 0
     min_item: CountOrZero = 0
     min_rating: NonNegative = 0.0

@@ -63,9 +63,8 @@ class Ml100k(MovieLens):
     - RecBole's files are ml-100k.inter, .user and .item (tabs, typed headers, UTF-8, genres as
       words), in a directory or in the RecBole wheel.
 
-    Users and movies without a rating are left out; the complete data set has none.
-
-    Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
+    Users and movies without a rating are left out. Source: Harper and Konstan, The MovieLens
+    Datasets: History and Context, ACM TiiS 5(4), 2015.
 
     name: name of the data set (class attribute)
     layouts: the two possible sets of file names (class attribute)
@@ -77,8 +76,8 @@ class Ml100k(MovieLens):
     def load(self, path: Path | None = None) -> Interactions:
         """Loads the interactions from ``path``; if None, from the cache or the RecBole package.
 
-        If the cache does not have the files, pip downloads the wheel of the package from its index.
-        Raises InputError for invalid files, and IncompleteError if the download fails.
+        If the cache has no files, pip downloads the wheel of the package. Raises InputError for
+        invalid files, and IncompleteError if the download fails.
         """
         return super().load(path or find_cached_data_set(self.name) or _download())
 

@@ -42,20 +42,13 @@ ATTRIBUTE_COLUMNS = {
 class Ml1m(MovieLens):
     """MovieLens 1M, from the official files or from user-movie pairs without ratings and times.
 
-    The official files are ratings.dat, users.dat and movies.dat (separator ``::``, Latin-1), in a
-    directory or in ml-1m.zip. User-movie pairs are in interactions.parquet (columns userID and
-    movieID), which replaces ratings.dat. Every rating is then 1, and the name of the data set
-    contains "pairs only".
+    - The official files are ratings.dat, users.dat and movies.dat (separator ``::``, Latin-1), in a
+      directory or in ml-1m.zip.
+    - User-movie pairs are in interactions.parquet (columns userID and movieID), which replaces
+      ratings.dat. Every rating is then 1, and the name of the data set contains "pairs only".
 
-    The items are the 3,706 movies with a rating, as papers count them. The file movies.dat also has
-    177 movies without a rating.
-
-    The files state an age as the first year of a range:
-
-    - 1, 18 and 25 are "under 35";
-    - 35 (ages 35 to 44) is "35 to 45";
-    - 45 (ages 45 to 49), 50 and 56 are "over 45". Users aged 45 are therefore "over 45" here, but
-      "35 to 45" in MovieLens 100K.
+    The items are the 3,706 movies with a rating. The files state age groups: users aged 45 are
+    "over 45" here, but "35 to 45" in MovieLens 100K.
 
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
 

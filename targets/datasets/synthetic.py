@@ -55,25 +55,22 @@ class Synthetic(Checked):
     """Synthetic data set, whose users draw distinct items with known probabilities.
 
     n_users, n_items: numbers of users and items
-    profile: approximate mean number of items per user. Each user's number is limited to the range
-        from 5 to n_items // 2. With fewer than 12 items, each user has 5 items, or all items if
-        there are fewer than 5
+    profile: approximate mean number of items per user; each user has 5 to n_items // 2 items. With
+        fewer than 12 items, each user has 5 items, or all items if there are fewer than 5
     skew: exponent s of the decline of popularity: item j (from 1) has the popularity j^-s
     tastes: number of taste groups, into which users and items are divided
     taste: strength of the influence of the taste groups on choices, in [0, 1]
-    signal: strength of the influence of gender and age group on choices, which attribute attacks
-        can detect, in [0, 1]
+    signal: strength of the influence of gender and age group on choices, in [0, 1]
     seed: seed of all random draws
 
-    A user draws items with probabilities proportional to weights. The weight of an item is its
-    popularity, multiplied by exp(2 ``taste``) if user and item are in the same taste group, and by
-    exp(2 ``signal``) for each of the attributes gender and age group if users of this user's
-    category prefer the item. With ``signal`` 0, interactions therefore do not depend on gender and
-    age. They never depend on the attribute occupation, which serves as a control.
+    The probability of an item is proportional to its popularity, multiplied by:
 
-    The users' attributes, taste groups and numbers of items do not depend on ``taste`` and
-    ``signal``. Timestamps rise in the order of choice. Ratings are 1 to 5, and higher on average
-    within the taste group.
+    - exp(2 ``taste``) if user and item are in the same taste group;
+    - exp(2 ``signal``) if users of this user's gender prefer the item, and likewise for the age
+      group.
+
+    Interactions never depend on the attribute occupation, which serves as a control. Ratings are 1
+    to 5, and higher on average within the taste group.
 
     >>> data = Synthetic(n_users=20, n_items=12, profile=4, seed=1).load()
     >>> data.ratings.shape, sorted(data.attributes)
@@ -178,10 +175,11 @@ class Synthetic(Checked):
     ) -> NDArray[np.int64]:
         """Draws the items of ``users`` without replacement; returns their indices, user by user.
 
-        The indices of a user are in order of choice. Every item gets an exponential waiting time
-        whose rate is its weight; the k items with the shortest times are k draws without
-        replacement, with probabilities proportional to the weights.
+        The indices of a user are in order of choice.
         """
+        # Every item gets an exponential waiting time whose rate is its weight; the k items with the
+        # shortest times are k draws without replacement, with probabilities proportional to the
+        # weights.
         arrivals = rng.standard_exponential((len(users), self.n_items), dtype=np.float32)
         arrivals /= self.weigh_items(truth, users)
         order = np.argsort(arrivals, axis=1)

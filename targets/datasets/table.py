@@ -68,39 +68,31 @@ class Table:
 
     columns: options by key; a missing key has its default, and None means that all keys are missing
 
-    Files: the format is detected from the content. Files may be compressed by gzip, bzip2 or xz. A
-    folder of Parquet files is one table. Text files may have up to 4 GiB.
+    Files may be compressed by gzip, bzip2 or xz. A folder of Parquet files is one table. Text files
+    may have up to 4 GiB. Memory: about 20 bytes per row, and up to 60 more during sorting.
 
     Keys of ``columns`` for all formats:
 
-    - "user", "item", "rating", "timestamp": name of the column. By default, it is the column with a
-      usual name (userId, item_id, rating, timestamp; a RecBole type after a colon is ignored). The
-      value "none" means that ratings or times are not read.
-    - "zeros": "rating" if a rating of 0 is a rating. By default, a rating of 0 means no
-      interaction, and its row is left out.
+    - "user", "item", "rating", "timestamp": name of the column; by default a usual name (userId,
+      item_id, rating, timestamp). "none" means that ratings or times are not read.
+    - "zeros": "rating" if a rating of 0 is a rating. By default, its row is left out.
 
     Keys for text files only:
 
-    - "separator": comma, tab, semicolon, bar, ``::`` or space. By default, it is a separator with
-      which the header has the required columns; if there are several, the usual one for the file's
-      suffix.
+    - "separator": comma, tab, semicolon, bar, ``::`` or space. By default, it is the one with which
+      the header has the required columns.
     - "header": "no" if the first line is a row; the columns are then called 1, 2, 3, ... By
       default, a first line that looks like a row is refused.
-    - "quotes": "no" if quotes are ordinary characters, which is the default for a file with tabs in
-      which a quote is not closed. Quoted fields follow RFC 4180 (except with ``::``), and must not
-      contain a line end.
+    - "quotes": "no" if quotes are ordinary characters. By default, fields may be quoted as in RFC
+      4180 (except with ``::``), without line ends.
 
-    Ratings are finite numbers; a row without a rating is refused. If the table has no ratings,
-    every rating is 1. Timestamps are numbers or ISO 8601 (``TimeColumn``), from 1970 on. If several
-    rows have the same user and item, the row with the latest time is kept; among equal times, the
-    last row in the file. ``Interactions.notes`` states how many rows are left out.
+    Ratings are finite numbers, or 1 if the table has no ratings. Timestamps are numbers or ISO 8601
+    (``TimeColumn``), from 1970 on. If rows have the same user and item, the latest row is kept;
+    among equal times, the last row in the file. ``Interactions.notes`` counts the rows left out.
 
-    Identifiers that are whole numbers without leading zeros stay as they are. If one entry of a
-    column is anything else, all entries are texts, and are numbered 0, 1, 2, ... in the order of
-    their UTF-8 bytes. The texts of items become ``Interactions.titles``, and the texts of users
-    ``Interactions.user_names``. Attributes of users and genres are not read.
-
-    Memory: about 20 bytes per row that is read, and up to 60 more during sorting.
+    If all identifiers of a column are whole numbers without leading zeros, they stay as they are.
+    Otherwise all are texts, numbered from 0 in the order of their UTF-8 bytes, and become
+    ``Interactions.titles`` or ``Interactions.user_names``.
     """
 
     columns: Mapping[str, str] | None = None
@@ -184,13 +176,12 @@ def find_columns(
     """Determines which column of a file holds users, items, ratings and timestamps.
 
     names: names of all columns of the file
-    columns: the caller's names of columns by key ("user", "item", "rating", "timestamp"); a column
-        whose key is missing is found by its usual name
+    columns: the caller's names of columns by key ("user", "item", "rating", "timestamp"); without a
+        key, the column with a usual name
     place: name of the file in error messages
 
-    Returns the names of the columns by key, without keys for ratings or timestamps that have no
-    column. Raises InputError, with the existing columns, if a column does not exist, has two keys,
-    or cannot be determined.
+    Returns the names of the existing columns by key. Raises InputError if a column does not exist,
+    has two keys, or cannot be determined.
     """
     note = f"The columns of {place} are: {', '.join(names)[:500]}."
     if strange := [role for role in columns if role not in COLUMN_ROLES]:

@@ -31,17 +31,17 @@ ClaimedAndComputed = tuple[float, float] | tuple[float, float, Mapping[str, Any]
 
 
 class NumberDescription(TomlTable):
-    """Description of a number in a paper that this project also computes, to check it.
+    """Description of one or several numbers in a paper that this project also computes.
 
-    A description belongs to one or several pairs of numbers: the claimed number, which is in the
-    paper, and the right number, which is computed here.
+    Each number is a pair: the claimed number, which is in the paper, and the right number, which is
+    computed here.
 
     what: phrase that names the number; a name in braces stands for a value that comes with the pair
     how: sentence on how the right number was computed; names in braces as in ``what``
     tolerance: relative difference up to which the claimed and the right number count as equal
     below: whether the paper only states that the right number is below the claimed number
-    upper: whether the paper claims the number as an upper bound, such as an epsilon or a
-        sensitivity. A claimed number above the right number is then valid, but loose
+    upper: whether the claimed number is an upper bound, such as an epsilon; it is then valid, but
+        loose, if it is above the right number
     side: whether the right number is an upper or a lower bound of the true value; None if it is
         exact
     """
@@ -71,8 +71,8 @@ class ComputedNumber(NumberDescription):
 
     claimed: the value in the paper
     right: the right value, which is computed here
-    basis: origin of the claimed value: the authors print it, it was computed by their formula, or
-        it was derived from their text
+    basis: origin of the claimed value: printed, computed by the authors' formula, or derived from
+        their text
     """
 
     claimed: float
@@ -83,16 +83,11 @@ class ComputedNumber(NumberDescription):
     def word(self) -> NumberLabel:
         """Judgement of the claimed value: right, loose, wrong or unstated.
 
-        - "right": the claimed value equals the value computed here (the field ``right``) up to
-          ``tolerance``. If the paper states only that the number is below the claimed value
-          (``below`` is true), the computed value is below it.
-        - "loose": the claimed value is an upper bound and is above the computed value, so that it
-          is valid.
-        - "unstated": the values differ, but the authors do not state the claimed value: this
-          project derived it from the paper.
+        - "right": the claimed value equals ``right`` up to ``tolerance``, or is above it if
+          ``below`` is true.
+        - "loose": the claimed value is a valid upper bound: it is above ``right``.
         - "wrong": the values differ, and the authors state the claimed value.
-
-        The field ``StatedNumber.word`` of a record holds this label.
+        - "unstated": the values differ, but this project derived the claimed value from the paper.
         """
         return judge_number(
             self.claimed,
@@ -135,57 +130,55 @@ class PaperEntry(TomlTable):
 
     name: name by which other entries may refer to this entry
     system: names of the systems that the claim is about
-    epsilon: the claimed epsilon: a number, or the name of an attribute of the system, or of a
-        method of the system that takes the population (and delta if ``curve`` is true)
-    scope, delta: scope (unit, adjacency, adversary's view, period) and delta of the claim. If there
-        is a scope but neither ``epsilon`` nor ``of``, the claim is one of those that the system's
-        method ``get_claims`` returns
-    curve: whether epsilon is a function of delta, which the method computes
+    epsilon: the claimed epsilon: a number, or the name of an attribute or method of the system. A
+        method takes the population, and delta if ``curve`` is true
+    scope, delta: scope (unit, adjacency, adversary's view, period) and delta of the claim. A scope
+        without ``epsilon`` and ``of`` selects a claim that the system's method ``get_claims``
+        returns
+    curve: whether epsilon is a function of delta
     of: numbers or names of other entries. The first of them that is about the system lends its
-        claim to this entry, which has its own scope (and its own delta, if ``curve`` is true)
+        claim, for which this entry states another scope (and delta, if ``curve`` is true)
     when: settings of the system for which the claim holds, by name; a list allows any of its values
     note: reason why a reader would apply the claim to this scope
     statement: the statement in words
     source: the place of the statement in the paper
 
     Names in braces in ``statement``, ``source`` and ``note`` stand for attributes of the system,
-    sizes of the population (numbers of users and items), ``epsilon`` and ``delta``.
+    sizes of the population, ``epsilon`` and ``delta``.
 
     Fields of an item of the catalogue:
 
-    number: number of the catalogue's heading (from 1), with a letter for the second and further
-        entries under it, such as "7" or "22b"
-    settings: settings of the first system with which the statement is evaluated: those that differ
-        from the defaults and change the claim's value. ``n_users`` and ``n_items`` are the
-        population, by default that of MovieLens 100K
+    number: number of the catalogue's heading (from 1); further entries under a heading have a
+        letter, as in "22b"
+    settings: settings of the first system that differ from the defaults, and ``n_users`` and
+        ``n_items`` of the population, by default that of MovieLens 100K
     repeats: number or name of the entry whose statement this entry repeats at other settings. The
-        two count as one statement, and the system has one claim
+        two count as one statement
     kind: topic of the statement, such as privacy or utility
     claimed, provable: text formulas of the value that the paper claims, and of the value that can
         be proved
     reason: sentence on why ``claimed`` and ``provable`` differ or agree
-    basis: origin of the statement. "printed": the authors print it. "computed": its number is the
-        value of their formula at settings that they do not print. "derived": it is an
-        interpretation that nobody states, which never counts as a false statement of the authors
+    basis: origin of the statement. "printed": the authors print it. "computed": their formula gives
+        it at other settings. "derived": an interpretation that nobody states, which never counts as
+        a false statement of the authors
     repaired: settings that make the statement true; None if it is true, or if no settings make it
         true
 
     Fields of the numbers in a statement:
 
-    computed: name of the function, in the paper's module ``numbers``, that returns the numbers as
-        pairs: the value claimed in the paper, and the value computed here
-    numbers: descriptions of the pairs, in the same order. If there are fewer descriptions than
-        pairs, they are used again from the first. Without ``computed``, the descriptions contain
-        the claimed and the computed values
-    computed_at: text on the settings of the computed values, if a reader of the paper would assume
-        other settings
+    computed: name of the function, in the paper's module ``numbers``, that returns pairs of a
+        claimed and a computed value
+    numbers: descriptions of the pairs, in order, used again from the first if there are more pairs.
+        Without ``computed``, they contain the two values
+    computed_at: text on the settings of the computed values, if a reader would assume other
+        settings
 
     Fields of an entry on released code, which is not run here:
 
-    draws: name of the mechanism whose output the adversary sees in this scope; "nothing" if the
-        adversary sees nothing; "anything" if no bound on the revealed data is known. ``settings``
-        then has the mechanism's settings, ``entries`` (number of randomized numbers), ``times``
-        (how often each of them is randomized) and ``rounds`` (number of rounds of a training)
+    draws: name of the mechanism whose output the adversary sees, or "nothing", or "anything" if no
+        bound on the revealed data is known. ``settings`` then has the mechanism's settings,
+        ``entries`` (number of randomized numbers), ``times`` (how often each is randomized) and
+        ``rounds``
     assumes: sentences that state the assumptions of ``draws``
     """
 
@@ -234,7 +227,7 @@ class PaperEntry(TomlTable):
     ) -> Claim:
         """Returns the claim that this entry states, with epsilon and delta as numbers.
 
-        title: title of the paper, which becomes part of the claim's source
+        title: title of the paper, a part of the claim's source
         name_values: values of the names in formulas and texts
         judged_delta: delta at which an epsilon that is a function of delta (``curve``) is
             evaluated; None for the entry's own delta
@@ -256,14 +249,12 @@ class PaperEntry(TomlTable):
     def rescope_claim(
         self, claim: Claim, name_values: FormulaValues, stating_entry: PaperEntry
     ) -> ScopedClaim:
-        """Returns ``claim`` with the scope and delta of this entry, to be compared with bounds.
+        """Returns ``claim`` with the scope, delta and note of this entry, to be compared with
+        bounds.
 
         claim: the claim, which may be stated by another entry
         name_values: values of the names in formulas and texts
         stating_entry: the entry that states the claim
-
-        The scope is the unit, adjacency, adversary's view and period. The result also has this
-        entry's note, which explains why a reader would compare the claim in this scope.
         """
         delta = claim.delta if self.delta is None else name_values.evaluate(self.delta)
         name_values = replace(name_values, epsilon=claim.epsilon, delta=delta)
@@ -287,7 +278,7 @@ class FormulaValues:
     """Mapping from the names in a paper's texts and formulas to their values.
 
     A name is looked up among the sizes of the population, then ``epsilon`` and ``delta``, then the
-    attributes of the system. An attribute that is a method is called with the population.
+    attributes of the system. A method is called with the population.
 
     system: the system that a statement is about
     population: numbers of users and items

@@ -46,13 +46,12 @@ class PrintedTable(TomlTable):
     rows: numbers of each row, by the row's name
     systems: this project's names of the systems in a row, by the row's name; by default the row's
         name in lower case
-    protocol: evaluation protocol of utility. If it is given, the columns are utility metrics, and a
-        report prints their numbers next to measured values
+    protocol: evaluation protocol, if the columns are utility metrics; a report prints their numbers
+        next to measured values
     note: conditions under which the paper measured utility
     beside: texts that are appended to ``note`` for single rows, by the row's name
-    attribute: user attribute that is attacked. If it is given, the columns are F1 scores of
-        attacks, such as "AIA 0.1" for the attacker AIA who knows the attribute of a tenth of the
-        users
+    attribute: attacked user attribute, if the columns are F1 scores of attacks, such as "AIA 0.1"
+        for the attacker AIA who knows the attribute of a tenth of the users
 
     >>> table = PrintedTable(place="Table 1", columns=["HR@2"], rows={"FMF-LDP": [0.2]})
     >>> table.get_system_names("FMF-LDP"), table.get_row("FMF-LDP")
@@ -96,17 +95,16 @@ class PrintedTable(TomlTable):
 class PrintedEpsilons(TomlTable):
     """Tables of epsilons in a paper, which are compared with bounds computed here.
 
-    entries: name of the function, in the paper's module ``numbers``, that returns the entries of
-        the tables, one object per epsilon
+    entries: name of the function, in the paper's module ``numbers``, that returns one object per
+        epsilon in the tables
     system: name of the system in the output
     title: title of the comparison
     note: text below the title on how the bounds were computed
-
-    The objects that the function ``entries`` returns have these attributes: ``table`` (its number),
-    ``clients`` (per round), ``n_users``, ``delta``, ``printed`` (the paper's epsilon), ``counted``
-    (epsilon by the authors' accounting), ``lower`` and ``upper`` (bounds of the true epsilon).
     """
 
+    # An object of the function has these attributes: ``table`` (its number), ``clients`` (per
+    # round), ``n_users``, ``delta``, ``printed`` (the paper's epsilon), ``counted`` (epsilon by the
+    # authors' accounting), ``lower`` and ``upper`` (bounds of the true epsilon).
     entries: str
     system: str
     title: str
@@ -119,12 +117,12 @@ class RetrainedRows(TomlTable):
     place: name of the table, such as "Table 2"
     rows: names of the rows
     system: name of the trained system; by default the system of the row
-    method: name of the recommendation method in the result; by default the row's name in the table
+    method: name of the recommendation method in the result; by default the row's name
     data: names of this program's data sets on which the system is trained
     settings: settings of the trained system, by name
     min_rating: ratings below this value are left out of the data
-    items: number of items that are used, drawn from the items with at least 60 interactions; 0
-        means all items
+    items: number of items that are drawn from the items with at least 60 interactions; 0 means all
+        items
     said: note in the result on why the measured and the printed numbers differ
     """
 
@@ -140,8 +138,9 @@ class RetrainedRows(TomlTable):
 
 
 class AttackRows(TomlTable):
-    """Rows of a paper's tables of attacks that are measured again, with one training per system and
-    data set for all attacks.
+    """Rows of a paper's tables of attacks that are measured again.
+
+    Each system is trained once per data set, for all attacks.
 
     rows: names of the rows
     data: names of this program's data sets on which the systems are trained
@@ -159,7 +158,7 @@ class ComponentAttackFigure(TomlTable):
     """Diagram in a paper of attacks that use a single part of the uploads, such as the item table.
 
     place: name of the diagram in the paper, such as "Figure 5"
-    rows: names of the attacked systems, which are names of rows in the paper's tables
+    rows: names of the attacked systems, as in the rows of the paper's tables
     attributes: user attributes that are attacked
     columns: name of each attacker and the share of users that it knows, such as "AIA 0.1"
     """
@@ -173,10 +172,8 @@ class ComponentAttackFigure(TomlTable):
 class AttackTables(TomlTable):
     """A paper's tables of attacks that are measured again here.
 
-    attackers: mapping from an attacker's name in the tables to the name of the attack in this
-        program
-    cutoff: length K of the lists for the hit rate HR@K, which is measured on the same trainings as
-        the attacks
+    attackers: name of the attack in this program, by the attacker's name in the tables
+    cutoff: length K of the lists for the hit rate HR@K, which is measured on the same trainings
     drawn: name of the diagram in which the paper draws this hit rate; "" if a table states it
     components: the paper's diagram of attacks that use a single part of the uploads
     trained: rows of the tables that are measured again, by training their systems
@@ -194,8 +191,8 @@ class ReportedRanking(TomlTable):
 
     place: section or table of the paper that states the ranking
     metric: metric by which the systems are ranked
-    rows: names of the ranked systems, from the best to the worst, which are names of rows in the
-        paper's tables. If empty, the ranking is that of the numbers in the table ``place``
+    rows: names of the ranked systems (rows of the paper's tables), from the best to the worst. If
+        empty, the numbers in the table ``place`` give the ranking
     data: name of this program's data set on which the systems are compared here
     """
 
@@ -206,17 +203,15 @@ class ReportedRanking(TomlTable):
 
 
 class SystemDeclaration(TomlTable):
-    """Declaration of a system that is a ``FederatedSystem`` with a paper's settings.
-
-    Such a system has no code of its own.
+    """Declaration of a system without code of its own: a ``FederatedSystem`` with a paper's
+    settings.
 
     type: name of the Python class that is created for the system
     summary: description in one line, for a list of systems
     doc: further description
     place: section of the paper on the system and its privacy promise
     basis: origin of the promised epsilon, such as printed by the authors
-    unprotected: name of another system, which is this system without protection; "" if there is
-        none
+    unprotected: name of the system without protection; "" if there is none
     settings: settings of ``FederatedSystem``, by name. The learner, the protection and the route of
         uploads to the server are given by their names, or by tables of a name and settings
     """
@@ -258,9 +253,8 @@ class PaperHeading(TomlTable):
     """Heading of ``claims.toml``: the paper's citation, threat model and symbols.
 
     title: short citation of the paper
-    code: repository and commit of the code that the authors released, if the statements are about
-        this code; "" if they are about the paper. The code is never run here: verdicts rely on the
-        mechanism that each statement declares (``PaperEntry.draws``)
+    code: repository and commit of the released code, if the statements are about it; "" if they are
+        about the paper. The code is never run
     threat: the threat model
     symbols: meaning of each symbol in formulas, by symbol
     """
@@ -286,7 +280,7 @@ class PrintedNumbers(TomlTable):
     """Content of ``printed.toml``: a paper's printed numbers, some of which are measured again.
 
     table: the printed tables, one per table ``[[table]]`` of the file
-    trained: rows of utility tables whose systems are trained here, to measure them again
+    trained: rows of utility tables that are measured again, by training their systems
     attacks: tables of attacks that are measured again; None if there are none
     epsilons: tables of epsilons that are computed again; None if there are none
     order: the rankings of systems that the paper states
@@ -360,8 +354,8 @@ class Paper:
     def get_entry_scope(self, entry: PaperEntry) -> Scope | None:
         """Returns the scope (unit, adjacency, adversary's view, period) for judging a statement.
 
-        A statement without a scope of its own has the scope of the statement that it repeats. The
-        result is None if the statement is not about an epsilon.
+        A statement without a scope has the scope of the statement that it repeats. None if the
+        statement is not about an epsilon.
         """
         repeated = self.get_entry(entry.repeats).scope if entry.repeats else None
         return entry.scope or repeated
@@ -369,13 +363,14 @@ class Paper:
     def get_claims(
         self, name: str, system: Claimant, population: Population
     ) -> tuple[ScopedClaim, ...]:
-        """Returns the paper's claims on the epsilon of the system ``name``.
+        """Returns the paper's claims on the epsilon of the system ``name``, in the order of
+        ``claims.toml``.
 
         system: the system with its settings
         population: numbers of users and items, on which an epsilon may depend
 
         Each claim has the scope (unit, adjacency, adversary's view, period) and the delta at which
-        an audit compares it. The order is that of the file ``claims.toml``.
+        an audit compares it.
         """
         words, title = FormulaValues(system, population), self.heading.title
         return tuple(
@@ -389,17 +384,17 @@ class Paper:
 
         The claim comes from the first of these sources that exists:
 
-        - the entry that the field ``repeats`` of ``entry`` names, if that entry has an epsilon
+        - the entry named by ``entry.repeats``, if that entry has an epsilon
         - ``entry`` itself, if it states an epsilon
-        - the first entry in the field ``of`` of ``entry`` that is about the system
+        - the first entry in ``entry.of`` that is about the system
         - the claim of ``system`` in the scope and at the delta of ``entry``
 
-        If ``entry`` states an epsilon, or if the claim's own scope covers that of ``entry``, the
-        basis of the result (printed, computed or derived) is that of ``entry``. Otherwise it is the
-        claim's own basis. Raises InputError if ``entry`` makes no claim.
+        Raises InputError if there is none.
         """
         scoped = self._scope(entry, system, population)
         claim = scoped.claim
+        # The basis (printed, computed or derived) is that of ``entry`` if ``entry`` states an
+        # epsilon, or if the claim's own scope covers that of ``entry``; else the claim's own.
         speaks = entry.epsilon is not None or claim.scope.covers(scoped.scope)
         return replace(scoped, claim=replace(claim, basis=entry.basis)) if speaks else scoped
 
@@ -440,13 +435,10 @@ class Paper:
     def compute_numbers(self, entry: PaperEntry) -> tuple[ComputedNumber, ...]:
         """Returns the numbers of a statement, each with the paper's value and the right value.
 
-        The function that ``entry.computed`` names computes the right values. If ``entry.computed``
-        is "", as for released code, the right values are those in ``claims.toml``.
-
-        The result is empty if the statement has no numbers. Raises InputError unless the number of
-        descriptions divides the number of computed pairs.
+        Empty if the statement has no numbers. Raises InputError unless the number of descriptions
+        divides the number of computed pairs.
         """
-        if not entry.computed:
+        if not entry.computed:  # as for released code: the right values are in claims.toml
             stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))
             return tuple(each.model_copy(update={"basis": entry.basis}) for each in stated)
         pairs = tuple(self._call_numbers(entry.computed))

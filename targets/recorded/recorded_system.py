@@ -53,8 +53,8 @@ class RecordedMessages(Component):
     kind: meaning of the numbers, such as gradients
     learning_rate: public learning rate r (an update is -r times the sender's gradient), or None
     shape: shape of the part in one message
-    broadcast: the model that the server sent; None if it was not recorded. Rows that a message
-        omits, because they did not change, are taken from it
+    broadcast: the model that the server sent, from which omitted (unchanged) rows are taken; None
+        if it was not recorded
     round_sums: sums over all messages of the round, by part; None if they were not recorded
     n_items: number of items, which must exceed every item index in lists
     per_client_fields: names of the fields with one entry per client (class attribute)
@@ -170,11 +170,10 @@ class RecordedSystem(System):
 
     recording: the recording
     sender_rows: user index (row of the data) of each sender in ``Recording.senders`` (n,); -1 for a
-        sender that the data do not contain. Messages of such senders are left out, as are messages
-        with numbers that are not finite
+        sender without data, whose messages are left out
     user_ids: identifiers of the users in the data; the training raises InputError for other users
-    simulator: a system whose clients send messages like the recorded ones, and which an adversary
-        may run; None if there is no such system
+    simulator: a system, which an adversary may run, whose clients send messages like the recorded
+        ones; None without such a system
     rounds: number of rounds that are read, from the first round on
     stated_claims: the privacy claims that the caller states for the system
     user_vectors: the system's true user vectors (n_users, vector length); None if they were not
@@ -184,8 +183,9 @@ class RecordedSystem(System):
     caveat: sentence on why a failed attack proves nothing
     paper: text in place of the title of a paper, because a recording has no paper
     evaluation: protocol of utility: no interactions are held out (class attribute)
-    reported_metrics: utility values that a paper prints; empty, as there is no paper (class
-        attribute)
+    reported_metrics: always empty, because there is no paper (class attribute)
+
+    Messages with numbers that are not finite are left out.
     """
 
     recording: Recording
@@ -212,12 +212,7 @@ class RecordedSystem(System):
 
     @property
     def origin(self) -> systems.SystemOrigin:
-        """Origin of the messages: clients of another party, which cannot be run again.
-
-        The field ``client_system`` of the result is ``simulator``, a system whose clients send
-        messages like the recorded ones; None without such a system. ``n_nonfinite_messages`` is the
-        number of messages that are left out because some of their numbers are not finite.
-        """
+        """Origin of the messages: clients of another party, which cannot be run again."""
         return systems.SystemOrigin(
             is_external=True,
             is_runnable=False,
@@ -276,11 +271,11 @@ class RecordedSystem(System):
         return self.recording.max_vantage
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
-        """Yields the recorded rounds, and returns the recorded final model.
+        """Yields the recorded rounds, and returns the recorded model after them.
 
-        If ``rounds`` is smaller than the number of recorded rounds, the returned model is the
-        broadcast of the next recorded round. The messages stay in their files. ``rng`` is not used.
-        Raises InputError unless the users of ``interactions`` are the recorded users ``user_ids``.
+        The model is the published one, or the broadcast of the next round if more rounds were
+        recorded than ``rounds``. Raises InputError unless the users of ``interactions`` are
+        ``user_ids``.
         """
         if not np.array_equal(interactions.users, self.user_ids):
             raise InputError(RECORDING_CANNOT_RUN_AGAIN)

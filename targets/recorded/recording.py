@@ -58,8 +58,8 @@ class RecordedPart(BaseModel):
     kind: meaning of the numbers in this part, such as a model or gradients
     rate: learning rate r of the client, with which an update is -r times the client's gradient;
         None if it is not public
-    shape: shape of the part in one client's message. Required for reports, and if messages contain
-        only some rows of a table; otherwise it is compared with the shapes in the files
+    shape: shape of the part in one client's message; required for reports, and if messages contain
+        only some rows of a table
     magnitude: the number B of reports +B and -B; required for reports
     model_config: settings of pydantic: objects are immutable, and unknown keys are errors
     """
@@ -89,15 +89,13 @@ class Manifest(BaseModel):
     items: identifiers of the items, in the same form as in the true data; by default 0, 1, 2, ...
     components: descriptions of the named parts of messages, by name; the key ``"*"`` stands for all
         other parts
-    route: strongest vantage (server, behind a shuffler, ...) that an adversary has if all parties
-        follow the protocol; by default the strongest vantage whose view the recording contains
+    route: strongest vantage (server, behind a shuffler, ...) of an adversary if all parties follow
+        the protocol; by default the strongest recorded one
     parties: number of silos (organisations), if the senders are silos instead of users
-    rows: for each item, the indices of its rows in item tables, or its codes in lists of codes;
-        every item has the same number of rows or codes
+    rows: for each item, the indices of its h rows in item tables, or its h codes in lists of codes
     settings: public parameters of the system, by name
-    channel: noise channel: the public output distribution of the clients' randomizer, such as
-        {"name": "bit-flip", "p": 0.7, "q": 0.3}, or {"name": "report", "epsilon": 1.0, "dimension":
-        1}
+    channel: public output distribution of the clients' randomizer, such as {"name": "bit-flip",
+        "p": 0.7, "q": 0.3}, or {"name": "report", "epsilon": 1.0, "dimension": 1}
     model_config: settings of pydantic: objects are immutable, unknown keys are errors, and infinity
         is written as a text
     """
@@ -282,17 +280,15 @@ class RecordedRound:
 
 @dataclass(frozen=True)
 class Recording:
-    """An opened recording of a training's messages.
-
-    Shapes and senders have been read; other numbers stay in the files.
+    """An opened recording of a training's messages; most numbers stay in the files.
 
     path: directory of the recording
     manifest: description of the recording
     rounds: files of each round, in ascending order of the rounds' numbers
     release: file of the model that was published at the end; None if it was not recorded
     truth_path: path of the file with the clients' true data; None if the recording has none
-    metadata_digest: hexadecimal digest of the paths, sizes and modification times of all files, but
-        not of their content
+    metadata_digest: hexadecimal digest of the paths, sizes and modification times of all files,
+        without their content
     """
 
     path: Path
@@ -306,9 +302,8 @@ class Recording:
     def open(cls, path: Path, memory: float = math.inf) -> Recording:
         """Opens the recording in the directory ``path``, and checks the layout of its files.
 
-        Only the headers and senders of files are read, which takes about 0.1 ms per file. Raises
-        InputError for the first error in a file, or if the senders of all messages need more than
-        ``memory`` bytes.
+        Only headers and senders are read, in about 0.1 ms per file. Raises InputError for the first
+        error in a file, or if the senders need more than ``memory`` bytes.
         """
         digest, path = hashlib.sha256(), path.absolute()  # for workers with another directory
         manifest = Manifest.read(path)
@@ -389,12 +384,12 @@ class Recording:
         return np.unique(np.concatenate(lists)) if lists else np.zeros(0, np.int64)
 
     def drop_nonfinite_data(self) -> tuple[Recording, tuple[str, ...]]:
-        """Drops data with NaN or infinities; returns the remaining recording, and notes on them.
+        """Drops models and sums with NaN or infinities; returns the remaining recording, and notes.
 
-        All numbers are read once. Models and sums that are not finite are removed here. Messages
-        that are not finite are left out later, when their rounds are read. Raises InputError if
-        more than half of the messages, of the models or of the sums are not finite.
+        Raises InputError if more than half of the messages, of the models or of the sums are not
+        finite.
         """
+        # Messages that are not finite are left out later, when their rounds are read.
         files = [file for each in self.rounds for file in (*each.uploads, *each.cleartext)]
         models = [self.release, *(recorded.broadcast for recorded in self.rounds)]
         sums = [recorded.aggregate for recorded in self.rounds]

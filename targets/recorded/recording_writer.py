@@ -128,8 +128,8 @@ class RecordingWriter:
 
     Parameters
     ----------
-    path : directory of the recording, created if it does not exist. Other writers with the same
-        settings, in any process, may write to the same directory.
+    path : directory of the recording, created if it does not exist. Several writers with equal
+        settings may write to it.
     n_items : number of items in the catalogue.
     algorithm : name of the system: letters, digits, dots and hyphens.
     kinds : meaning of the numbers in messages ("model", "change", "gradient", "bits", "ratings",
@@ -139,8 +139,8 @@ class RecordingWriter:
     shapes : shape of the part in one message, by the part's name; required for reports, and for
         tables of which only some rows are sent.
     magnitudes : the magnitude B of reports +B and -B, by the part's name.
-    manifest : further facts for readers of the recording, as fields of ``Manifest``: ``items``,
-        ``rows``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/recorded-uploads.md).
+    manifest : further fields of ``Manifest``: ``items``, ``rows``, ``route``, ``parties``,
+        ``settings`` and ``channel`` (docs/recorded-uploads.md).
 
     Raises InputError for an invalid setting, or if ``path`` contains another recording.
 
@@ -198,8 +198,8 @@ class RecordingWriter:
         """Begins a round of the training, to which all following messages belong.
 
         number: number of the round, from 0 to 10^9 - 1; InputError for any other number
-        broadcast: the model that the server sends to the clients in this round, as arrays by name;
-            None if it is not recorded
+        broadcast: the model that the server sends in this round, as arrays by name; None if it is
+            not recorded
         """
         if isinstance(number, bool) or not 0 <= number < 10**9:
             raise InputError(f"Expected number in [0, 1e9), got {number!r}. Number rounds from 0.")
@@ -215,8 +215,8 @@ class RecordingWriter:
         """Writes the message of one sender in the current round.
 
         sender: name or number of the client
-        arrays: for each named part of the message an array, or, if only some rows of a table were
-            sent, a pair (row indices, rows)
+        arrays: array of each named part of the message; a pair (row indices, rows) if only some
+            rows of a table were sent
 
         Raises InputError if the sender has already sent a message in this round.
         """
@@ -239,7 +239,7 @@ class RecordingWriter:
     ) -> None:
         """Writes the messages of many senders in the current round, in files of about 64 MiB.
 
-        senders: names or numbers of the senders; None if messages are recorded without senders
+        senders: names or numbers of the senders; None if they are not recorded
         components: the named parts of the messages, each with one entry per sender
         clear: whether the messages stay linked to their senders even under secure aggregation
         """

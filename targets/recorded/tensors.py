@@ -89,7 +89,7 @@ RowSliceReader = Callable[[str, slice], NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """Description of an array in a file, from the file's header; the numbers are not read.
+    """Description of an array in a file, from the file's header.
 
     shape: shape of the array
     dtype: data type of its numbers
@@ -103,7 +103,7 @@ class ArrayInfo:
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile(Mapping[str, NDArray[Any]]):
-    """A file of named arrays, opened without reading their numbers, which are read in slices.
+    """A file of named arrays, opened without reading their numbers.
 
     As a mapping, the object has all arrays except the senders, each read in full on access.
 
@@ -111,8 +111,8 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
     headers: shapes and data types of the arrays, by name
     per_message_arrays: arrays with one entry per message, by name, which are read on opening: the
         senders, and the numbers of rows per message
-    n_fortran_elements: number of elements of the largest array in Fortran order, which is read in
-        full even for a slice, and must fit in memory; 0 if there is none
+    n_fortran_elements: number of elements of the largest array in Fortran order, which can only be
+        read in full; 0 if there is none
 
     Raises InputError if the file is not a regular file, is incomplete, or contains data that are
     not numbers.
@@ -385,7 +385,7 @@ class PartForm(StrEnum):
     """Form in which a file stores one named part of messages: whole, or as some rows of a table.
 
     FULL: all numbers of the part
-    SENT_ROWS: the rows that a client sent; it did not send the remaining rows
+    SENT_ROWS: the rows that a client sent
     MOVED_ROWS: the rows that differ from the broadcast; the remaining rows were sent unchanged
     """
 
@@ -435,17 +435,17 @@ class MessageFile:
     senders: senders of the messages (n,); None if the file does not name them
     layouts: layout of each named part of the messages (such as an item table), by the part's name
     arrays: the arrays of the file
-    row_starts: offset of each message's first row among all stored rows, and the number of stored
-        rows (n + 1,), by the name of a part that is stored as rows
+    row_starts: offset of each message's first row, and the number of all stored rows (n + 1,), by
+        the name of a part that is stored as rows
 
     The file has these arrays:
 
-    - A part NAME that is stored whole is the array ``NAME`` (n, *shape).
-    - A part NAME that is stored as r rows of all messages together has three arrays: the rows
-      ``NAME`` (r, *shape of a row), their indices in the table (r,), and the number of rows per
-      message ``NAME:counts`` (n,). The array of indices is called ``NAME:rows`` if the rows that
-      are not stored were not sent, and ``NAME:moved`` if they were sent and equal the broadcast.
-    - ``senders`` (n,) holds senders that are numbers. Senders that are texts are in the header of a
+    - ``NAME`` (n, *shape): a part NAME that is stored whole, or (r, *shape of a row): r rows of all
+      messages together.
+    - ``NAME:counts`` (n,): number of stored rows per message.
+    - ``NAME:rows`` (r,): indices of the stored rows in the table, if the other rows were not sent.
+    - ``NAME:moved`` (r,): these indices, if the other rows were sent and equal the broadcast.
+    - ``senders`` (n,): senders that are numbers. Senders that are texts are in the header of a
       safetensors file.
 
     Raises InputError if the file is damaged or has a different layout.
@@ -499,12 +499,10 @@ class MessageFile:
         return sum(each.nbytes for each in loaded)
 
     def count_read_elements(self, name: str) -> int:
-        """Returns the number of array elements that are in memory at once while one message's part
-        ``name`` is read.
+        """Returns the number of elements that reading one message's part ``name`` holds in memory.
 
-        This is the number of elements of the part in its largest message. If the file has a larger
-        array in Fortran order, it is the number of elements of that array, which can only be read
-        as a whole.
+        This is the size of the part in its largest message, or of a larger array in Fortran order,
+        which can only be read as a whole.
         """
         rows = np.diff(self.row_starts.get(name, np.arange(2))).max(initial=0)
         return max(int(rows) * math.prod(self.layouts[name].shape), self.arrays.n_fortran_elements)
@@ -512,8 +510,8 @@ class MessageFile:
     def read_part(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
         """Reads the part ``name`` of the messages at the indices ``places`` in the file.
 
-        If ``ordered``, the rows of each message are sorted by index, and InputError is raised if a
-        message has the same row twice. Otherwise they have the order of the file.
+        ordered: whether the rows of each message are sorted by index; a repeated row then raises
+            InputError
         """
         pieces = self._read_part(name, places)
         if not ordered:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.transcript import Broadcast, Transcript, Uploads
 
 
-# Speed of one thread: updates of single model parameters per second, measured on FedRec with
-# MovieLens 1M.
+# Assumed speed of a training in one thread: number of updates of single model parameters per second
+# (measured with the system FedRec on MovieLens 1M).
 UPDATES_PER_SECOND = 1e8
 # Minimum cost of one pass over the data, in parameter updates.
 _PASS = 1e3
@@ -41,8 +41,8 @@ class TrainingCost:
     senders_per_round: number of clients that send a message in one round.
     n_message_values: number of numeric values in one message.
     message_bytes: storage of one message, in bytes.
-    n_memory_values: number of values of 4 bytes in memory besides the messages, such as the model's
-        tables and the training examples of the largest device.
+    n_memory_values: number of values of 4 bytes in memory besides the messages, such as model
+        tables.
     n_updates: number of updates of single model parameters in the whole training.
     """
 
@@ -82,14 +82,11 @@ class TrainingCost:
             round.
         negatives : number of negative examples per interaction.
         reports : number of reports in one message; a report is one randomized number.
-        dense : number of values in a message besides the item table. The message then stores only
-            those rows of the table that its sender trained on. None: the message is the item table
-            alone, stored as its factors: a vector of ``width`` values, and 12 bytes for each of
-            the sender's interactions.
+        dense : number of values in a message besides the item table, of which only the sender's
+            rows are stored. None: the message is the item table, stored as rank-one factors.
         numbers : number of values in one message; None: estimated from ``width`` and ``dense``.
         bytes : storage of one message in bytes; None: estimated from ``width`` and ``dense``.
-        held : number of further values of 4 bytes that the training holds in memory, besides the
-            tables and the training examples.
+        held : number of further values of 4 bytes in memory, besides tables and training examples.
         made : number of values that a client computes to make one message, besides the passes over
             the data.
         """
@@ -99,6 +96,7 @@ class TrainingCost:
         profiles = np.diff(interactions.ratings.indptr)
         examples = float(profiles.sum()) * (1 + negatives)
         table = width * items
+        # Factors: a vector of ``width`` values, and 12 bytes for each of the sender's interactions.
         usual = 12 * profiles.sum() / max(1, users) + 4 * width + 5 * reports
         if dense is not None:
             table += dense
@@ -158,9 +156,8 @@ class ScopedClaim:
         position (vantage) and period (horizon).
     delta: delta of the comparison.
     note: a sentence that explains why a reader of the paper would apply the claim to this scope.
-    unstated_quantity: name of a quantity that the comparison needs and the paper does not state,
-        such as a budget; "" if there is none. If not empty, a bound above the claim does not refute
-        the paper.
+    unstated_quantity: name of a quantity, such as a budget, that the comparison needs and the paper
+        does not state; "" if there is none. A bound above the claim then does not refute the paper.
     epsilon_by_delta: function from delta to epsilon, if the claim is a formula; None otherwise.
     """
 
@@ -193,12 +190,12 @@ class DesignedPair:
 
     target: the system, built for the small item catalogue of ``profiles``.
     profiles: interaction histories of the two users, one row per user.
-    broadcast: arrays that the server sends to the two users, by name; a malicious server may choose
-        any values. None if the server sends nothing.
+    broadcast: arrays that a malicious server sends to the two users, by name; None if the server
+        sends nothing.
     scope: scope of a bound that is measured on the messages: data, adversary and period.
     world_names: descriptions of the two users' inputs, for printed results.
-    reducer: function that reduces each of n messages to f numbers, shape (n, f), from which the
-        bound is measured. None: the bound is measured from the whole messages.
+    reducer: function that reduces each of n messages to f numbers, shape (n, f), before the bound
+        is measured; None: the whole messages are used.
     """
 
     target: Target
@@ -263,9 +260,9 @@ class TrainingRun:
 
     transcript: messages of the recorded rounds, the published model, and the public knowledge.
     model: the trained parameters.
-    user_vectors: private vector of each user at the last upload, shape (n_users, F); zeros for
-        users who sent nothing. Attacks guess these vectors, and an audit compares the guesses with
-        them. No adversary sees them. None if the system does not keep them.
+    user_vectors: private vector of each user at the last upload, shape (n_users, F), with zeros for
+        users who sent nothing; None if the system does not keep them. An audit compares attacks'
+        guesses with them.
     """
 
     transcript: Transcript
@@ -278,8 +275,7 @@ class SystemOrigin:
     """Origin of a system and of its messages, which limits what an audit may conclude from them.
 
     is_external: whether the system is a user's, not this package's. Its claims are then stated
-        numbers, which hold for every population or, if ``n_users`` is given, for this number of
-        users.
+        numbers.
     is_runnable: whether the client code can be run to make new messages; False for a recording of
         messages.
     client_system: system whose client code makes messages like the recorded ones; None if no such
@@ -288,8 +284,7 @@ class SystemOrigin:
     send_rate: probability that a user sends in a round, drawn anew in every round.
     assumption: a sentence that states an assumption about the messages which no source confirms.
     caveat: a sentence that explains why the failure of an attack on these messages proves nothing.
-    n_nonfinite_messages: number of messages that were left out because some of their values are not
-        finite.
+    n_nonfinite_messages: number of messages left out because of infinite or NaN values.
     """
 
     is_external: bool = False
@@ -347,9 +342,8 @@ class Claimant(Protocol):
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the system's claims, each with a scope in which an audit compares it with bounds.
 
-        A scope states the protected data, the adversary and the period. A claim occurs once for its
-        own scope, and again for each further scope to which a reader might apply it. ``population``
-        has the numbers of users and items, on which an epsilon may depend.
+        A claim occurs once for each scope (protected data, adversary, period) to which a reader
+        might apply it. An epsilon may depend on the numbers of users and items in ``population``.
         """
         ...
 
@@ -426,8 +420,7 @@ class Target(Claimant, Protocol):
         """Whether the rounds of a training are independent if the server chooses all broadcasts.
 
         This requires that all clients send in every round, and that a message depends only on its
-        sender's data and on the broadcast. In most systems this is False, because clients keep a
-        state, or because only a random sample of clients sends in a round.
+        sender's data and on the broadcast.
         """
         return False
 
@@ -469,10 +462,8 @@ class Target(Claimant, Protocol):
     ) -> tuple[Callable[[Any, np.random.Generator], Any], list[Any]] | None:
         """Returns the function that computes one device's message, and a list of its inputs.
 
-        The function takes an input and a random generator, and uses the model ``broadcast``. There
-        is one input per row of ``profiles``: the interaction history in this row. An audit traces
-        the function for every outcome of the randomness. None if devices keep a state, or if the
-        code is not available.
+        The function takes an interaction history (one row of ``profiles``) and a random generator.
+        None if devices keep a state, or if the code is not available.
         """
         return None
 
@@ -486,9 +477,7 @@ class Target(Claimant, Protocol):
     ) -> TrainingRun:
         """Trains the system, and returns the recorded messages and the final model.
 
-        Ratings may be explicit or implicit.
-
-        ``interactions``: training data.
+        ``interactions``: training data, explicit or implicit ratings.
         ``rng``: source of all randomness.
         ``progress``: function that is called after every round.
         ``compute``: threads, memory and device of the computation.
@@ -509,21 +498,17 @@ class Target(Claimant, Protocol):
         """Runs the clients' code without a training: independent messages of every client.
 
         ``profiles``: interaction histories, one row per client.
-        ``broadcast``: arrays that clients receive from the server, by name; None if they receive
-            nothing.
+        ``broadcast``: arrays that clients receive from the server, by name; None if there are none.
         ``rng``: source of all randomness.
-        ``messages_per_client``: number of messages of every client.
+        ``messages_per_client``: number of messages of every client, which follow one another.
         ``compute``: threads, memory and device of the computation.
-
-        In the result, all messages of a client follow one another.
         """
         ...
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes the scores of all items on the users' devices, shape (len(users), n_items).
 
-        ``users`` are row indices of ``interactions``, the data on the devices. Devices that
-        fine-tune the model do so on these data. Raises NoScoresError if the system computes no item
-        scores.
+        ``users`` are row indices of ``interactions``, the data on the devices, which may fine-tune
+        the model on them. Raises NoScoresError if the system computes no item scores.
         """
         ...

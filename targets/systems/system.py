@@ -64,7 +64,7 @@ class UploadRequest:
     messages_per_client: number of independent messages per client.
     broadcast: arrays that clients receive from the server, by name; None if they receive nothing.
     rng: generator from which the seeds of ``streams`` are drawn.
-    compute: machine of the computation: number of threads, memory and device.
+    compute: threads, memory and device of the computation.
     """
 
     profiles: Interactions
@@ -92,6 +92,8 @@ class UploadRequest:
         return Streams.spawn(self.rng, len(self.sender_rows))
 
 
+# Generator of a training: it yields each round's messages, is sent the stored ones, and returns the
+# result.
 TrainingRounds = Generator[Round | None, Round | None, TrainingResult]
 """A training as a generator that runs one round per step.
 
@@ -105,8 +107,8 @@ class System(Checked, Target, ABC):
     """Base class of federated recommenders under audit: training loop, messages and claims.
 
     A subclass implements its training (``train``), the client's uploads (``make_messages``) and the
-    scores of items (``score``). The TOML files in its paper's folder declare its claims, and the
-    utility values that the paper prints. Class attributes, which are the same for all settings:
+    scores of items (``score``). The TOML files in its paper's folder declare its claims and the
+    printed utility. Class attributes, which are the same for all settings:
 
     evaluation: the paper's protocol for measuring utility.
     unprotected_name: name of the same system without protection on the command line; "" if there is
@@ -115,8 +117,8 @@ class System(Checked, Target, ABC):
     tuned_values: values of settings, by name, with which the training converges; empty if it
         converges with the paper's values.
     aliases: map from other names of settings, such as the paper's symbols, to their field names.
-    is_central: whether all rounds run within a server that holds the data. If true, the record of
-        messages (transcript) has no rounds.
+    is_central: whether all rounds run within a server that holds the data; the transcript then has
+        no rounds.
     """
 
     evaluation: ClassVar[base.UtilityTest]
@@ -212,9 +214,8 @@ class System(Checked, Target, ABC):
     def get_claims(self, population: Population) -> tuple[base.ScopedClaim, ...]:
         """Returns the paper's claims, each with a scope in which an audit compares it with bounds.
 
-        A scope states the protected data, the adversary and the period. A claim occurs once for its
-        own scope, and again for each further scope to which a reader might apply it. ``population``
-        has the numbers of users and items, on which an epsilon may depend.
+        A claim occurs once for each scope (protected data, adversary, period) to which a reader
+        might apply it. An epsilon may depend on the numbers of users and items in ``population``.
         """
         paper, name = self._find_paper_and_name()
         return paper.get_claims(name, self, population)
@@ -232,8 +233,8 @@ class System(Checked, Target, ABC):
         ``interactions``: training data.
         ``rng``: source of all randomness.
         ``progress``: function that is called after every step of ``train``.
-        ``compute``: threads, memory and device. Messages are stored in memory up to
-            ``compute.memory`` bytes, and beyond that on disk.
+        ``compute``: threads, memory and device. Messages beyond ``compute.memory`` bytes are stored
+            on disk.
         ``n_kept_rounds``: number of last steps whose messages are returned; None for all steps.
 
         Raises InputError if the data lack a part that the system needs, or if the training
@@ -276,8 +277,8 @@ class System(Checked, Target, ABC):
     ) -> TrainingRounds:
         """Returns a generator that trains one round per step and yields the messages of the round.
 
-        The value that the generator returns at the end is the result of the training. ``rng`` is
-        the source of all randomness. ``compute`` sets threads, memory and device.
+        At the end the generator returns the result of the training. ``rng`` is the source of all
+        randomness. ``compute`` sets threads, memory and device.
         """
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
@@ -304,13 +305,10 @@ class System(Checked, Target, ABC):
         """Runs the clients' code without a training: independent messages of every client.
 
         ``profiles``: interaction histories, one row per client.
-        ``broadcast``: arrays that clients receive from the server, by name; None if they receive
-            nothing.
+        ``broadcast``: arrays that clients receive from the server, by name; None if there are none.
         ``rng``: source of all randomness.
-        ``messages_per_client``: number of messages of every client.
+        ``messages_per_client``: number of messages of every client, which follow one another.
         ``compute``: threads, memory and device of the computation.
-
-        In the result, all messages of a client follow one another.
         """
         request = UploadRequest(profiles, messages_per_client, broadcast, rng, compute)
         return Uploads(request.sender_rows, self.make_messages(request))
@@ -333,8 +331,8 @@ class System(Checked, Target, ABC):
     def _find_paper_and_name(cls) -> tuple[Paper, str]:
         """Returns the paper in whose folder the class is defined, and the class's name.
 
-        For a class outside the folders of papers, the paper and the name are those of its nearest
-        base class in such a folder. Raises InputError if there is no such base class.
+        For a class outside the folders of papers, its nearest base class in such a folder counts.
+        Raises InputError if there is no such base class.
         """
         for kind in cls.__mro__:
             if (paper := find_paper(kind.__module__)) is not None:
@@ -432,11 +430,10 @@ class ReportDistribution(Checked):
     dimension: Count = 1
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-probability of the report ``output`` for the entry ``value``.
+        """Returns the log-probability of the report ``output``, if the vector's entry is ``value``.
 
-        ``value`` is the vector's entry at the report's coordinate. ``output`` is the integer
-        2 coordinate + bit; the result is -inf if the coordinate is not below ``dimension``.
-        Arguments are broadcast against each other.
+        ``output`` is the integer 2 coordinate + bit, and ``value`` the entry at this coordinate.
+        The result is -inf if the coordinate is not below ``dimension``.
         """
         coordinate, bit = np.divmod(np.asarray(output), 2)
         report = np.stack([np.zeros_like(bit), bit], axis=-1)
@@ -463,10 +460,10 @@ class ReportingSystem(System):
         """Returns the randomized function from one user's vector to the reports that an adversary
         sees.
 
-        The server sees the user's own reports. Behind a shuffler, the user's reports are mixed with
-        those of all other users, whose vectors are fixed at one corner of the cube [-1, 1]^d.
+        - The server sees the user's own reports.
+        - Behind a shuffler, they are mixed with the reports of all other users.
 
-        The result is None in these cases:
+        None in these cases:
 
         - The protected unit is neither a report nor a user.
         - Histories are added or removed: users without a history have no vector.
@@ -476,7 +473,7 @@ class ReportingSystem(System):
         if scope.unit not in units or scope.adjacency is Adjacency.ADD_REMOVE:
             return None
         one: Mechanism = self.make_randomizer(population.n_items)
-        if scope.vantage is Vantage.SHUFFLED:
+        if scope.vantage is Vantage.SHUFFLED:  # the others' vectors are one corner of [-1, 1]^d
             one = Shuffled(self.make_randomizer(1).epsilon, self.count_shuffled_users(population))
         elif scope.vantage is not Vantage.SERVER:
             return None
@@ -488,16 +485,15 @@ class ReportingSystem(System):
         The event composes one event per report:
 
         - For the server: the local randomization of the report.
-        - Behind a shuffler: a shuffle of one report of every user. A shuffle of all users' k
-          reports in one pool is post-processing of k such shuffles, so that the event covers it.
-        - For adversaries with a weaker view: the event behind a shuffler, because this view is
-          post-processing of the shuffled reports.
+        - For all other adversaries: a shuffle of one report of every user.
 
         The result is ``NonPrivateDpEvent`` if the scope protects whether a user takes part.
         """
         if scope.protects_user_presence:
             return dp.NonPrivateDpEvent()
         one = self.make_randomizer(population.n_items).event()
+        # A shuffle of all users' k reports in one pool is post-processing of k shuffles of one
+        # report per user, and a view weaker than the shuffler's is post-processing of its output.
         if scope.vantage is not Vantage.SERVER:
             n_users = self.count_shuffled_users(population)
             one = dp.ShuffledDpEvent(self.make_randomizer(1).epsilon, n_users, binary=True)

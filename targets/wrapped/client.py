@@ -32,15 +32,14 @@ from fedrec_auditor.targets.wrapped.structure import NAME_OF_SINGLE_ARRAY, Array
 class History:
     """Interaction history of one user, which is the input of a client function.
 
-    The k items are in the order of time, or in ascending order if the data have no times.
-
-    items: item indices in the catalogue, 0 to ``n_items`` - 1, shape (k,)
+    items: item indices in the catalogue, 0 to ``n_items`` - 1, shape (k,); in the order of time, or
+        ascending if the data have no times
     ratings: ratings of these items, float32, shape (k,)
     n_items: number of items in the catalogue
     timestamps: times of the ratings, int64, shape (k,); None if the data have no times
     attributes: the user's attributes, such as gender, by name, as texts
     genres: flags of all items' genres, shape (n_items, g); None if the data have no genres
-    device: identifier of the device, which the server knows and which is equal in every round
+    device: identifier of the device, known to the server and constant over the rounds
 
     >>> history = History(items=np.array([4, 1]), ratings=np.float32([5, 3]), n_items=6)
     >>> len(history), history.dense()
@@ -113,15 +112,13 @@ class ProcessExit(Exception):
 def block_exits() -> Iterator[None]:
     """Context in which foreign code cannot end this process; an attempt raises ``ProcessExit``.
 
-    - SystemExit and similar exceptions, and calls of ``os._exit``, become a ``ProcessExit``.
-    - A process that the code forks may end.
-    - Ctrl-C still raises a KeyboardInterrupt.
-    - Standard output and standard error are opened again if the code has closed them.
+    An attempt is a call of ``os._exit``, or an exception such as SystemExit. Ctrl-C still raises a
+    KeyboardInterrupt. Closed standard streams are opened again.
     """
     leave, process, copies = os._exit, os.getpid(), _copy_std_streams()
 
     def refuse(status: int = 0) -> None:
-        if os.getpid() != process:
+        if os.getpid() != process:  # a process that the code forked may end
             leave(status)
         raise ProcessExit(f"the code called os._exit({status!r}), which ends the process")
 
@@ -157,9 +154,8 @@ def _copy_std_streams() -> dict[str, tuple[int, int]]:
 def convert_to_input_error(name: str) -> Iterator[None]:
     """Context that converts errors of foreign code to an InputError that names the failing line.
 
-    ``name`` is the name of the foreign code in the message. An error is converted if its traceback
-    has a line in a file that belongs neither to this program nor to a library. Other errors do not
-    change.
+    ``name`` is the name of the foreign code in the message. Errors without a line of foreign code,
+    which is neither this program's nor a library's, do not change.
     """
     try:
         yield
@@ -203,18 +199,15 @@ ClientMessage = Mapping[str, NDArray[Any]]
 class CheckedClient:
     """Wrapper of a client function that seeds every call and checks the returned message.
 
-    client_function: the client's function of (history, model, rng). If it requires a fourth
-        argument, that is the state of the device: a dictionary that the function may fill and that
-        persists from round to round
-    expected_shapes: shapes of the arrays in the first message, by name, which all other messages
-        must have
-    part_types: types of the arrays and containers in the first message, by name, which all
-        other messages must have in the same order
+    client_function: function of (history, model, rng), or of (history, model, rng, state) with a
+        dictionary that the device keeps from round to round
+    expected_shapes: required shapes of a message's arrays by name, taken from the first message
+    part_types: required types of a message's arrays and containers by name, in order, taken from
+        the first message
     structure: structure of the first message; None before the first message
     drops_out: whether the function may return None, which means that the device sends no message
 
-    Before each call, the global generators of Python, numpy and torch are seeded as well. So equal
-    seeds give equal messages even if the function does not use ``rng``.
+    The global generators of Python, numpy and torch are seeded before each call.
 
     Raises InputError, with the place in the caller's code, in these cases:
 
@@ -246,8 +239,8 @@ class CheckedClient:
 
         history: the device's data
         model: the broadcast model, as arrays by name; None if nothing is broadcast
-        make_model: structure that converts the arrays of ``model`` to the object that the function
-            expects; None if nothing is broadcast
+        make_model: structure that rebuilds the model from these arrays; None if nothing is
+            broadcast
         seed: seed of the random generators
         state: the device's state, passed to functions that require four arguments
         where: text that names the round and the device in error messages
@@ -357,8 +350,8 @@ def locate_source(function: SystemOwnerFunction) -> str:
 def describe_error(error: Exception, function: SystemOwnerFunction | None) -> str:
     """Describes an exception in one line: type, message, and the line of the error.
 
-    The line is the innermost one of the traceback that lies in the file of ``function``. If there
-    is no such line, it is the innermost line outside Python's import system.
+    The line is the innermost one of the traceback in the file of ``function``, or else the
+    innermost line outside Python's import system.
     """
     source = error.__cause__ or error if isinstance(error, ProcessExit) else error
     frames = traceback.extract_tb(source.__traceback__)
@@ -400,7 +393,10 @@ def restore_random_state() -> Iterator[None]:
             torch.set_rng_state(of_torch)
 
 
-_FEW = 0.5  # maximum share of a table's rows that are stored one by one
+# A two-dimensional array of floats is stored as its changed rows if at most this share of its rows
+# changed. A row of a model has changed if it differs from the broadcast model; a row of any other
+# array, if it is not zero.
+_FEW = 0.5
 
 
 @dataclass(slots=True)
@@ -411,12 +407,9 @@ class MessagePacker:
         change of the model
     broadcast: the model that the devices received; None if they received nothing
     has_message_by_device: one flag per added device: whether it sent a message. A device without a
-        message gets a row that leaves the model unchanged: the broadcast model, or zeros for a
-        change
+        message gets a row that leaves the model unchanged
 
-    All messages have equal names and shapes. A two-dimensional array of floats is stored as its
-    changed rows if at most half of its rows changed. A row of a model has changed if it differs
-    from the broadcast model; a row of any other array has changed if it is not zero.
+    All messages have equal names and shapes.
     """
 
     get_kind: Callable[[str], Payload]
@@ -437,8 +430,8 @@ class MessagePacker:
     def pack_components(self, example: Callable[[], ClientMessage] = dict) -> dict[str, Component]:
         """Joins the added messages to one component per array name, with one row per device.
 
-        Rows are in the order of adding. If no device sent a message, the components have the names
-        and shapes of the message that ``example`` returns.
+        Rows are in the order of adding. ``example`` returns a message whose names and shapes are
+        used if no device sent one.
         """
         made = {}
         for name, array in (self._like or example()).items():

@@ -44,12 +44,11 @@ class ProbeResult:
     kinds: meaning of the numbers of each array of a message (a model, a change of the model, ...),
         by the array's name
     part_types: type of each array and container of a message, by name, in order
-    can_enlarge_catalogue: whether the client also works with a larger catalogue than that of the
-        data
+    can_enlarge_catalogue: whether the client also works with more items than the data have
     notes: sentences on the trial calls, which the audit prints
     upload_bytes: size of a message in bytes
-    message_repeater: function that calls the client for several devices with equal histories, and
-        yields their messages round by round; its argument is the number of rounds
+    message_repeater: function of a number of rounds that yields, round by round, the messages of
+        several devices with equal histories
     """
 
     kinds: Mapping[str, Payload]
@@ -79,11 +78,10 @@ def probe_client(
     make_model : function that returns the first model for a number of items, and the model's
         structure.
     interactions : data from which the histories are taken.
-    kinds : meaning of the numbers of a message's arrays, by name, as far as the caller states it;
-        the key "" stands for all arrays that are not named.
+    kinds : meaning of the numbers of a message's arrays, by name, as far as known; the key ""
+        stands for all other arrays.
     is_averaged : whether the server's next model is the mean of the messages.
-    is_fixed : whether the model only fits the number of items in these data, so that a larger
-        catalogue is not tried.
+    is_fixed : whether the model only fits the number of items in these data.
     has_claim : whether a finite epsilon is claimed for the messages.
     drops_out : whether a device may send no message.
 
@@ -91,9 +89,9 @@ def probe_client(
 
     - the client raises an error, or never sends a message;
     - a message has numbers that are not finite, or another shape than the first message;
-    - a second call with the same seed gives another message, and the cause cannot be examined,
-      because the client cannot be sent to another process;
-    - a message depends on earlier calls for other devices.
+    - a message depends on earlier calls for other devices;
+    - two calls with the same seed give different messages, and the cause cannot be examined because
+      the client cannot be sent to another process.
     """
     sizes = np.diff(interactions.ratings.indptr)
     order = np.argsort(sizes, kind="stable")
@@ -139,8 +137,8 @@ def _repeat_rounds(
 ) -> Iterator[tuple[int, list[ClientMessage]]]:
     """Yields pairs: a round number, and the messages of five devices that have equal histories.
 
-    The first history is used in all ``rounds`` rounds, and each other history in at most two
-    rounds. Every device has a separate seed and state. The broadcast is always the first model.
+    The first history is used in all ``rounds`` rounds, each other history in at most two. Every
+    device has its own seed and state. The broadcast is always the first model.
     """
     for at, history in enumerate(histories):
         states: list[dict[str, Any]] = [{} for _ in range(_AGAIN)]
@@ -271,12 +269,11 @@ def _are_equal(first: ClientMessage | None, other: ClientMessage | None) -> bool
 def _note_randomness(trial: _Trial, history: History) -> str:
     """Returns a note that a client draws randomness from the operating system.
 
-    The client's first message is computed in two new processes. If these two messages are equal,
-    messages differ because the client keeps a state between calls, and InputError is raised.
+    Raises InputError if the client's messages differ because it keeps a state between calls.
     """
     fresh = replace(trial, client=CheckedClient(trial.function, drops_out=trial.client.drops_out))
     first, again = (_run_in_new_process(fresh, history) for _ in range(2))
-    if _are_equal(first, again):
+    if _are_equal(first, again):  # only calls in the same process differ
         _refuse_kept_state(trial.function)
     return (
         f"Your client ({locate_source(trial.function)}) draws random numbers from the operating "

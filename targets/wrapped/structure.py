@@ -28,8 +28,7 @@ class ArrayStructure:
 
     rebuild: function that creates an object of this structure from arrays by name (the inverse of
         ``flatten``)
-    part_types: type of each array and container by name, in order; all Python numbers have the same
-        type, "number"
+    part_types: type of each array and container by name, in order; "number" for all Python numbers
     """
 
     rebuild: Callable[[ArraysByName], Any]
@@ -40,14 +39,13 @@ def flatten(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], ArrayStruct
     """Converts an object that contains arrays to arrays by name, and returns its structure as well.
 
     - A single array or tensor has the name "values".
-    - Elements of a list are named by their positions, and values of a dictionary by their keys. The
-      name of an inner element is the name of its container, a dot, and its own name.
+    - Names of elements are positions in lists and keys of dictionaries, joined by dots: "item.0".
     - An inner dictionary without keys becomes the array [0].
     - Sparse matrices become dense.
 
     ``what`` is the name of the object in error messages. Raises InputError for data that are not
-    numbers, for two arrays of equal names, and for masked arrays and sparse matrices with stored
-    zeros, because their masks and the positions of their zeros would be lost.
+    numbers, for two arrays of equal names, for masked arrays, and for sparse matrices with stored
+    zeros.
 
     >>> arrays, structure = flatten({"item": [np.zeros(2), np.ones(3)], "n": 4}, "a message")
     >>> {name: array.shape for name, array in arrays.items()}

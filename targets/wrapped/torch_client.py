@@ -23,8 +23,8 @@ _STEP = 1 / 2048  # seconds
 class TorchClient:
     """Client that trains a torch module by local steps, for ``audit_system`` or ``wrap_system``.
 
-    After the local steps, the client sends all parameters and buffers of floats that are not
-    ``private``. The attribute ``initial`` is the first model of the training.
+    The client sends all parameters and buffers of floats that are not ``private``. The attribute
+    ``initial`` is the first model of the training.
 
     Parameters
     ----------
@@ -34,14 +34,13 @@ class TorchClient:
         step.
     optimizer : a function that creates an optimizer from parameters, such as ``lambda parameters:
         torch.optim.SGD(parameters, lr=0.1)``.
-    local_steps : number of steps per round.
+    local_steps : number of steps per round, at least 1.
     private : beginnings of names of parameters and buffers that stay on the device, from round to
         round.
-    protect : ``protect(changes, rng)``, which gets the changes of the shared parameters, by name,
-        and returns them clipped and noisy; None if the client protects nothing.
+    protect : ``protect(changes, rng)``, which clips the changes of the shared parameters, by name,
+        and adds noise; None if the client protects nothing.
 
-    Raises InputError if ``model`` is neither a module nor a function, or if ``local_steps`` is
-    below 1.
+    Raises InputError for an invalid ``model`` or ``local_steps``.
     """
 
     def __init__(

@@ -90,16 +90,15 @@ _SEVERAL = Range(
 class WrappedSystem(System):
     """A federated recommender whose client and server are functions of the system's owner.
 
-    client: function that returns a device's upload (an array, a list or a dictionary of arrays, of
-        numpy or torch): ``client(history, model, rng)``, or ``client(history, model, rng, state)``,
-        where ``state`` is the dictionary that belongs to the device
-    model: the initial model that the server broadcasts: an array, a list or a dictionary of arrays,
-        or a function that creates it for a number of items; None if the server broadcasts nothing
-    server: function that returns the next model: ``server(model, uploads)`` or ``server(model,
-        uploads, rng)``. If None, uploaded models are averaged, and uploaded changes are averaged
-        and added to the model
+    client: function ``client(history, model, rng)``, or ``client(history, model, rng, state)`` with
+        the device's dictionary, that returns an upload: an array, a list or a dictionary of arrays
+    model: the initial model: an array, a list or a dictionary of arrays, or a function that creates
+        it for a number of items; None if the server broadcasts nothing
+    server: function ``server(model, uploads)`` or ``server(model, uploads, rng)`` that returns the
+        next model. If None, uploaded models are averaged, and uploaded changes are averaged and
+        added
     rounds: number of rounds
-    share: share of the users who send an upload in a round; they are sampled anew in every round
+    share: share of the users who send an upload in a round, sampled anew in every round
     n_items: number of items for which model and client are made; None if any number is allowed
     title: name of the system
     stated_claims: privacy claims that the caller states for the system
@@ -109,30 +108,25 @@ class WrappedSystem(System):
         the protocol
     settings: public parameters of the system, by name
     proof: accounting events (dp-accounting) of a round and of the training, by horizon, for the
-        unit and the vantage of the claims; an audit proves an upper bound on epsilon from them.
-        Noise multipliers are relative to the clipping norm of one unit's contribution. They are
-        halved if the claims are about replacement, which changes two contributions
-        (``theorems.neighbours.convert_event_or_raise``). The event of a training covers all
-        ``rounds``, even if an audit runs fewer
+        unit and vantage of the claims. Noise multipliers are relative to the clipping norm of one
+        unit's contribution; ``get_event`` halves them for claims about replacement. The event of a
+        training covers all rounds, even if an audit runs fewer
     scores: function ``scores(model, history)`` that returns the scores of all items; None if
         utility is not measured
     upload_seconds: declared time to compute one message, in seconds; 0 if it is to be estimated
     upload_bytes: size of a message in bytes; 0 if it is not yet known
-    obeys: whether devices obey the server and train on any model that it sends, so that a malicious
-        server may choose the model
+    obeys: whether devices train on any model that the server sends, even a malicious one
     n_users: number of users for which the claims are stated; None if they hold for any number
-    drops_out: whether a device may return None and send no message in that round. Messages then
-        have the additional array ``PRESENCE_ARRAY``, which reveals who sent a message, even under
-        secure aggregation. A device that sent nothing has arrays that leave the model unchanged
-    rows: public function ``rows(items)`` that returns the indices of the rows of these items in
-        item tables, shape (k,), or (k, h) if an item has h rows; None if there is no such function
+    drops_out: whether a device may return None and send no message in a round. The additional array
+        ``PRESENCE_ARRAY`` of messages then reveals who sent one, even under secure aggregation
+    rows: public function ``rows(items)`` that returns the rows of these items in item tables, shape
+        (k,), or (k, h) if an item has h rows; None without such a function
     part_types: types of a message's arrays and containers by name, in their order; empty if they
         are not yet known
     extra_code: further objects of the code's owner, which ``digest`` covers
     paper: text in place of the title of a paper, because the system has no paper
     evaluation: protocol by which utility is measured (class attribute)
-    reported_metrics: utility values that a paper prints; empty, as there is no paper (class
-        attribute)
+    reported_metrics: always empty, because there is no paper (class attribute)
     """
 
     client: SystemOwnerFunction
@@ -235,10 +229,7 @@ class WrappedSystem(System):
     def adapt_to_data(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
         """Calls the client on trial; returns a copy with the observed properties, and notes on it.
 
-        The trial calls determine the meaning, types and size of a message's arrays, and whether the
-        client works with other numbers of items. The time of a call is estimated from the size
-        unless it is declared. Raises InputError for a client that cannot be audited, see
-        ``probe_client``.
+        Raises InputError for a client that cannot be audited, see ``probe_client``.
         """
         facts = probe_client(
             self.client,
@@ -304,10 +295,9 @@ class WrappedSystem(System):
     def get_event(self, scope: Scope, population: systems.Population) -> DpEvent:
         """Returns the caller's accounting event for ``scope``; ``population`` is not used.
 
-        The caller may have given one event for a round and one for the whole training (``proof``),
-        which are tried in this order. An event is used if ``scope`` lasts no longer than its
-        period, and if a claim covers ``scope`` extended to this period. The event is converted to
-        the adjacency of this claim. If no event can be used, the result is ``NonPrivateDpEvent``.
+        The event of a round (else of the training) is used if its period covers the period of
+        ``scope``, and a claim covers ``scope`` extended to it. Otherwise the result is
+        ``NonPrivateDpEvent``. Noise multipliers are halved if this claim is about replacement.
         """
         for horizon in PROOF_HORIZONS:
             wider = replace(scope, horizon=horizon)
@@ -319,9 +309,8 @@ class WrappedSystem(System):
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[WrappedSystem, str]:
         """Returns the system itself and an empty note, because this class tests no proofs.
 
-        A subclass that declares mechanisms may test whether messages have the declared noise. It
-        then returns the system without the refuted mechanisms, and a note on them. For such a test,
-        the function ``repeated`` yields messages of devices with equal histories.
+        A subclass may test the noise of messages, and return the system without refuted mechanisms
+        and a note. The function ``repeated`` yields messages of devices with equal histories.
         """
         return self, ""
 
@@ -420,8 +409,8 @@ class WrappedSystem(System):
     ) -> Broadcast | None:
         """Computes the next model, by the owner's server function or by averaging the messages.
 
-        model: the present model. The result is this model if the server broadcasts no model, or if
-            no device has sent a message. The mean of messages that are changes is added to it
+        model: the present model, which stays if the server broadcasts none or no device has sent a
+            message
         structure, like: structures of the model and of a message
         uploads: the messages of the round
         rng: source of the server's randomness
@@ -459,8 +448,7 @@ class WrappedSystem(System):
         profiles: interaction histories, one row per client
         broadcast: the model that the clients receive; None if nothing is broadcast
         rng: source of the seeds; every message has a separate seed
-        messages_per_client: number of messages per client; in the result, the messages of a client
-            follow one another
+        messages_per_client: number of messages per client, which follow one another in the result
 
         Raises RefusedHistoriesError if the client function fails on some of the histories.
         """
@@ -493,9 +481,8 @@ class WrappedSystem(System):
         """Returns a function (history, generator) that computes a message, and the list of
         histories.
 
-        The function calls the client with the model ``broadcast``. A history is the data of one
-        user, made from one row of ``profiles``. The result is None if devices may send nothing or
-        keep a state.
+        The function calls the client with the model ``broadcast``. A history is made from one row
+        of ``profiles``. None if devices may send nothing or keep a state.
         """
         if self.drops_out or requires_arguments(self.client, 4):
             return None
@@ -516,9 +503,10 @@ class WrappedSystem(System):
     ) -> ClientMessage:
         """Returns one message of the client, of which the caller uses only names and shapes.
 
-        Calls the client with the items of the history ``like``, then with all items, then with
-        single items, until it sends a message. Raises InputError if it sends none.
+        ``like`` is the first history on which the client is tried. Raises InputError if the client
+        sends no message.
         """
+        # The items of ``like``, then all items, then single items.
         every, raised = np.arange(like.n_items), ""
         for items in (like.items, every, *every[:_TRIED, None]):
             times = None if like.timestamps is None else np.zeros(len(items), np.int64)
@@ -560,8 +548,7 @@ def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:
 class ReceivedUploads(Sequence[Any]):
     """The messages of one round as a sequence, which a server function gets as its ``uploads``.
 
-    An element is a message in the form in which the client function returned it. Elements are built
-    on access, so that a round of large tables fits into memory.
+    An element is a message in the form in which the client function returned it, built on access.
     """
 
     def __init__(self, uploads: Uploads, structure: ArrayStructure) -> None:

@@ -44,8 +44,8 @@ class TypedTable:
     """A table file with typed columns (Parquet, Feather or JSON lines) and fewer than 2^31 rows.
 
     label: name of the table in error messages, which number the rows from 1
-    open_batches: function that takes names of columns (None for all), and returns the schema and
-        the batches of rows of these columns
+    open_batches: function of names of columns (None for all) that returns the schema and the
+        batches of rows
     """
 
     label: str
@@ -62,8 +62,8 @@ class TypedTable:
         """Reads some columns of all rows, block by block; times become Unix seconds.
 
         ``specs`` holds the expected content of these columns, by their positions in the file.
-        Raises InputError if the table has no row, if a column has an unexpected type or a missing
-        value, or if the file is damaged. Memory: the columns of 2^17 rows.
+        Raises InputError if the table has no row or too many, is damaged, or has an unexpected type
+        or a missing value in a column.
         """
         row, all_names = 0, self.read_names()
         names = {at: all_names[at] for at in specs}
@@ -134,8 +134,7 @@ def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None)
     files: the files, or their contents
     names: names of the columns to read; None means all
 
-    With ``files`` fixed by ``functools.partial``, the function is a ``BatchReader``. Raises
-    InputError if the parts have different columns.
+    Raises InputError if the parts have different columns.
     """
     opened = (parquet.ParquetFile(file) for file in files)
     first = next(opened)
@@ -167,10 +166,8 @@ def read_json_lines(lines: Callable[[], Iterator[bytes]], names: Sequence[str] |
     """Opens a file with one JSON object per line; returns the schema and batches of rows.
 
     lines: function that returns the bytes of the file in blocks of complete lines
-    names: names of the columns to read; the returned schema is then None. If ``names`` is None, the
-        schema has the names of all columns in the first block, and there are no batches
-
-    With ``lines`` fixed by ``functools.partial``, the function is a ``BatchReader``.
+    names: names of the columns to read; the returned schema is then None. None: only the schema is
+        read, with the names of all columns in the first block
     """
     rows = ([_parse_object(line) for line in data.split(b"\n") if line.strip()] for data in lines())
     if names is None:
@@ -240,11 +237,12 @@ def _to_cells(column: pa.Array) -> pa.DictionaryArray:
 def _to_identifiers(column: pa.Array) -> pa.Array | None:
     """Converts a column to whole numbers, or to a dictionary of byte strings; None for other types.
 
-    Whole numbers may be stored as floats, as pandas does for columns that had missing values, or as
-    decimals. Numbers that do not fit into 64 bits become texts.
+    Whole numbers may be stored as floats or decimals. Numbers that do not fit into 64 bits become
+    texts.
     """
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        # pandas stores whole numbers as floats in columns that had missing values.
         with suppress(pa.ArrowInvalid):
             return column.cast(pa.int64())
         if pa.types.is_floating(kind):

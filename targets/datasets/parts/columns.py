@@ -23,10 +23,10 @@ _WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
 class EncodedIds(NamedTuple):
     """A column of identifiers, stored as the distinct identifiers and each row's index among them.
 
-    distinct_ids: the m distinct identifiers, in ascending order (m,)
+    distinct_ids: the m distinct identifiers, in ascending order (m,); 0, 1, 2, ... if they are
+        texts
     id_indices: index of each row's identifier in ``distinct_ids`` (n_rows,)
-    distinct_texts: the distinct identifiers as texts (m,), if the file has texts; ``distinct_ids``
-        are then 0, 1, 2, ... Empty if the file has numbers
+    distinct_texts: the distinct identifiers as texts (m,); empty if they are numbers
     """
 
     distinct_ids: NDArray[np.int64]
@@ -45,12 +45,12 @@ class EncodedIds(NamedTuple):
         return type(self)(self.distinct_ids[present], place, ())
 
 
+# Memory: 4 bytes per row (8 for numbers over 2^31), and the distinct texts of each batch.
 class IdCollector:
     """Collector of one column of identifiers, which is read batch by batch.
 
-    If all entries of the column are whole numbers, they are the identifiers. Otherwise all entries
-    become texts, and the identifier of a text is its index among the distinct texts, sorted by
-    bytes. Memory: 4 bytes per row (8 for numbers over 2^31), and the distinct texts of each batch.
+    If all entries are whole numbers, they are the identifiers. Otherwise all entries become texts,
+    and a text's identifier is its index among the distinct texts, sorted by bytes.
 
     Parameters
     ----------
@@ -146,9 +146,9 @@ class NumberColumn:
 
     label: name of one number of the column in error messages, such as "rating"
     low, high: smallest and largest allowed number
-    pattern: pattern that a field of a text file must match in full. ``NUMBER_REGEX`` allows any
-        number, ``WHOLE_NUMBER_REGEX`` whole numbers as digits, and ``PADDED_NUMBER_REGEX`` whole
-        numbers in any form (such as 7.0), with spaces around them
+    pattern: pattern that a field of a text file must match in full, such as ``NUMBER_REGEX`` (any
+        number), ``WHOLE_NUMBER_REGEX`` (digits) or ``PADDED_NUMBER_REGEX`` (whole numbers in any
+        form, such as 7.0, with spaces around them)
     remedy: advice at the end of an error message
     """
 
@@ -282,12 +282,9 @@ class RowBlock:
     def collect_ids(self, position: int, collected: IdCollector) -> None:
         """Adds the identifiers in the column at ``position`` in the file to ``collected``.
 
-        - If all fields of the block are whole numbers without a leading zero, they are added as
-          numbers.
-        - Otherwise they are added as texts.
-
-        Raises InputError for a field that is not UTF-8, and for a floating-point number that may
-        have lost digits of an identifier.
+        They are added as numbers if all fields are whole numbers without a leading zero, and
+        otherwise as texts. Raises InputError for a field that is not UTF-8 text, or is a float that
+        may have lost digits.
         """
         fields = self.columns[position]
         if pa.types.is_integer(fields.type):
@@ -367,7 +364,7 @@ def may_have_lost_digits(word: bytes) -> bool:
     """Whether ``word`` may be a large identifier whose last digits a float has lost.
 
     True for a float of at least 2^53, and for a float with fewer digits after the point than its
-    exponent requires, as spreadsheets write large numbers.
+    exponent requires.
 
     >>> [may_have_lost_digits(w) for w in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
     [True, True, False, False]

@@ -55,11 +55,11 @@ class InteractionRows:
     def read(cls, file: TextTable | TypedTable, columns: ColumnByRole) -> Self:
         """Reads users, items, ratings and times from a file.
 
-        ``columns`` states the position and the expected content of each column. The keys "user" and
-        "item" are required. Raises InputError for the first invalid line. Memory: 20 bytes per row
-        with timestamps and 12 without (8 more for identifiers over 2^31), and a copy of the largest
-        column.
+        ``columns`` states the position and the expected content of each column, by its role. The
+        roles "user" and "item" are required. Raises InputError for the first invalid line.
         """
+        # Memory: 20 bytes per row with timestamps and 12 without (8 more for identifiers over
+        # 2^31), and a copy of the largest column.
         ends = {role: IdCollector(f"{role} of {file.label}") for role in ("user", "item")}
         ratings: list[NDArray[np.float32]] = []
         times: list[NDArray[Any]] = []
@@ -116,8 +116,7 @@ class InteractionRows:
         """Returns a matrix with the latest rating of each user-item pair, and the ratings' times.
 
         The matrix has the shape (users, items), and the times have the order of its stored ratings.
-        If the file has no times, the result has None instead of times, and the latest rating of a
-        pair is its last row.
+        For a file without times, the last row of a pair counts, and the times are None.
         """
         row, column = self.users.id_indices, self.items.id_indices
         times, last = self.timestamps, self._latest_rows
@@ -199,8 +198,8 @@ def make_genre_parser(position: int, names: Sequence[str], separator: str = "|")
     names: names of all genres
     separator: text between two genres
 
-    Returns ``{position: (cell_name, parse)}``: the name of a cell in error messages, and the
-    function that converts the text of a cell to one flag per genre.
+    Returns, for this position, the name of a cell in error messages and the function that converts
+    a cell's text to one flag per genre.
     """
     words = {name: name for name in names}
 
@@ -217,8 +216,8 @@ def make_flag_parsers(first: int, names: Sequence[str]) -> CellParsers:
     first: position of the first genre's column; the columns of the other genres follow it
     names: names of the genres
 
-    Returns, by position of a column, the name of a cell in error messages and the function that
-    converts the text of a cell to a flag.
+    Returns, by position, the name of a cell in error messages and the function that converts a
+    cell's text to a flag.
     """
     flag = ("a genre flag, one of 0, 1,", {"0": False, "1": True}.__getitem__)
     return dict.fromkeys(range(first, first + len(names)), flag)
@@ -243,11 +242,12 @@ def join_files(
     genres: parsers of the columns of ``movies`` with genres
     genre_names: names of the genres
 
-    The result has the users and the movies that have a rating. Raises InputError for the first
-    invalid line of a file, for a user-movie pair that occurs twice, and for a pair whose user or
-    movie has no line in its file. Memory, in addition to pairs and result: about 25 bytes per pair
-    if the pairs are in the order of users and items, as in the official files, or else about 45.
+    The result has the users and movies with a rating. Raises InputError for the first invalid line
+    of a file, for a user-movie pair that occurs twice, and for a pair whose user or movie has no
+    line in its file.
     """
+    # Memory, in addition to pairs and result: about 25 bytes per pair if the pairs are in the order
+    # of users and items, as in the official files, or else about 45.
     cells = {column.position: column.cell_name_and_parser for column in attributes.values()}
     codes = _read_cells(users, cells, pairs, pairs.users, "user")
     titled: CellParsers = {1: ("a title", str), **genres}

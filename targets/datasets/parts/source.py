@@ -29,16 +29,11 @@ FileOpener = Callable[[str], IO[bytes]]
 class DataFiles:
     """Files of a data set, in a directory or archive, which are read by file name.
 
-    path: the directory, or the zip archive (.zip, .whl)
-    folder: name of the subfolder that unpacking the official archive creates
-
-    - In a directory, the files are in its subfolder ``folder``, or directly in the directory if
-      this subfolder does not exist.
-    - In an archive, the files may be in any folder.
+    path: the directory, or the zip archive (.zip, .whl). Files of an archive may be in any folder
+    folder: name of a subfolder of the directory; if it exists, files are read from it
 
     All files of an archive are checked before one is read: absolute names, ``..``, links and
-    encryption are refused. The bytes that are read from a file are counted against its maximum
-    size, because an archive may declare a false size.
+    encryption are refused.
     """
 
     path: Path
@@ -105,8 +100,8 @@ class DataFiles:
     def _open_files(self, max_size: float = math.inf) -> Iterator[dict[str, FileOpener]]:
         """Context that yields functions to open the source's files, by file name.
 
-        All files in an archive are checked. Opening a file raises InputError if another file in the
-        archive has the same name, or if the file declares more than ``max_size`` bytes.
+        Opening a file raises InputError if another file in the archive has the same name, or if the
+        file declares more than ``max_size`` bytes.
         """
         try:
             if is_folder := self.path.is_dir():
@@ -170,7 +165,7 @@ def read_blocks(opened: FileOpener, place: str, max_size: int | None = None) -> 
     try:
         with opened("rb") as stream:
             while data := stream.read(BYTES_PER_BLOCK):
-                total += len(data)
+                total += len(data)  # an archive may declare a false size
                 if total > max_size:
                     raise InputError(
                         f"Expected at most {max_size:,} bytes in {place}, got more. Split the file "

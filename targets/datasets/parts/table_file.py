@@ -53,8 +53,8 @@ class TextTable:
     has_quotes: whether fields may be quoted as in RFC 4180, but without line ends inside quotes
     encoding: encoding of texts
 
-    Every row is one line: row i, counted from 0, is line i + 1 (i + 2 with a header), counted from
-    1. A blank line is an error.
+    Row i, counted from 0, is line i + 1 (i + 2 with a header), counted from 1. A blank line is an
+    error.
     """
 
     label: str
@@ -69,8 +69,7 @@ class TextTable:
     def create(cls, files: DataFiles, name: str, *, in_memory: bool = False, **layout: Any) -> Self:
         """Creates the table of the file ``name`` in ``files``. The file is opened on reading.
 
-        in_memory: whether the caller keeps all of the file in memory, so that the maximum size of
-            the file is smaller
+        in_memory: whether the caller keeps the whole file in memory, which lowers its maximum size
         layout: values of further fields of the class, such as ``separator``
         """
         read = partial(files.read_blocks, name, in_memory=in_memory)
@@ -103,7 +102,7 @@ class TextTable:
 
         ``specs`` holds the expected content of these columns, by their positions in the file.
         Raises InputError if there is no row, and for the first line with another number of fields
-        than ``width``. Memory: the bytes of one block, and a copy of these columns.
+        than ``width``.
         """
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
         width = self.width or len(given or self.read_names())
@@ -144,8 +143,7 @@ class TextTable:
     def has_paired_quotes(self) -> bool:
         """Whether every quoted field in the file is closed on the line on which it begins.
 
-        RFC 4180 allows line ends in quoted fields; this class does not. The result is also False if
-        a line with quotes is not UTF-8 text.
+        False also if a line with quotes is not UTF-8 text.
         """
         try:
             for data in self.read_lines():
@@ -324,14 +322,12 @@ def open_table(
     usual_names: usual names of columns, in lower case
     remedy: advice in the error for a first line of data, where the names of columns are expected
 
-    If ``options`` has no separator, a text file gets the separator with which ``choose_columns``
-    succeeds. Among several, the usual one for the file's suffix is chosen. Raises InputError in
-    these cases:
+    Raises InputError in these cases:
 
     - the file is not a table;
-    - ``choose_columns`` succeeds with several separators, and the suffix determines none of them;
-    - the first line looks like data (the error ends with ``remedy``): no value of the line is in
-      ``usual_names``, and at least one value is a number, a date, or occurs again in its column.
+    - several separators are possible, and the suffix of the file determines none of them;
+    - the first line looks like data: it has no value in ``usual_names``, but a number, a date, or a
+      value that occurs again in its column.
     """
     place = str(path)
     if not is_table_path(path):
@@ -412,11 +408,10 @@ def _find_separator(
 ) -> tuple[TextTable, bool]:
     """Returns the file with its separator, and whether its first line looks like a row.
 
-    - A separator in ``options`` is used.
-    - Otherwise, it is the separator with which ``choose`` succeeds. If there are several, it is the
-      usual one for the suffix of ``path``, or InputError is raised.
-    - For a file without names of columns, it is the separator that splits all lines into the most
-      fields, equally many.
+    - If ``options`` has a separator: this one.
+    - If the file has names of columns: the one with which ``choose`` succeeds; among several, the
+      usual one for the suffix of ``path``, or InputError.
+    - Otherwise: the one that splits all lines into the most fields, equally many.
     """
     own = SEPARATOR_BY_SUFFIX.get(path.suffix.lower(), "")
     mark = options.get("separator", "")
@@ -478,8 +473,8 @@ def _find_widest(files: Sequence[TextTable], lines: Sequence[bytes]) -> TextTabl
 def _starts_with_row(file: TextTable, lines: Sequence[bytes], fits: bool) -> bool:
     """Whether the first line looks like a row instead of names of columns.
 
-    A row has a number, a date, or a value that occurs again in its column. Values that occur again
-    do not count if ``fits``, that is, if the first line has the names of the required columns.
+    A row has a number, a date, or a value that occurs again in its column. Such repetitions do not
+    count if ``fits``: the line has the names of the required columns.
     """
     mark = file.separator.encode()
     first, *below = ([word.strip(b' "') for word in line.split(mark)] for line in lines)

@@ -31,18 +31,15 @@ from fedrec_auditor.targets.wrapped.flower.flower_promise import (
 _ANSWERS: list[_Answer] = []
 
 
+# The code object of the loader is replaced instead of its name, so that the replacement works
+# wherever the app has imported the function.
 @dataclass(frozen=True, slots=True)
 class LoaderPatch:
     """Temporary replacement of a Flower app's data loader by a function that returns given data.
 
-    loader: the app's function that loads its data
-    adapt_history: function of a history that returns it in the form that the app expects. A
-        function of two or more arguments also gets the arguments with which the app calls the
-        loader
-
-    The code object of the loader is replaced instead of its name, so that the replacement works
-    wherever the app has imported the function. Caches of the loader (``functools.cache``) are
-    cleared.
+    loader: the app's function that loads its data; its caches (``functools.cache``) are cleared
+    adapt_history: function that converts a history to the form that the app expects; with two or
+        more arguments, it also gets the arguments of the loader
     """
 
     loader: Callable[..., Any]
@@ -58,7 +55,7 @@ class LoaderPatch:
         adapt: function that converts a user's history to the form that the app expects; None if the
             app takes a history unconverted
 
-        Raises InputError if the loader does not exist, or if it is not written in Python.
+        Raises InputError if the loader does not exist, or is not written in Python.
         """
         function: Any = loader
         if isinstance(loader, str):
@@ -160,22 +157,22 @@ ArraysByName = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerClient:
-    """A Flower app as a client function: it returns the app's reply to a TRAIN message.
+    """A Flower app as a client function: it returns the app's reply to a TRAIN message, before
+    masking.
 
     app: a ``ClientApp`` that loads its data by a ``loader``, or a function of a history that
         creates a ``NumPyClient``, a ``Client`` or a ``ClientApp``
-    mods: mods (wrappers) around a ``NumPyClient`` or a ``Client``
+    mods: mods (wrappers) around a ``NumPyClient`` or a ``Client``, of which mods for secure
+        aggregation are left out
     loader: replacement of the function by which the app loads its data; None if ``app`` is a
         function of a history
     config: configuration that the server sends; its entry "server-round" counts the messages to
         this device
     run_config, node_config: configurations in the app's context, which also has the device's state
     has_metadata: whether the upload also contains the metadata of the reply: data other than the
-        trained arrays, and the fields of Flower's envelope that an app may set. Their names have
-        the form "metadata.RECORD/KEY"; ``encode_value`` converts them to arrays
+        trained arrays, and fields of Flower's envelope that an app may set. Their names are
+        "metadata.RECORD/KEY"
     upload_seconds: estimated time to compute one upload, in seconds (class attribute)
-
-    Mods of secure aggregation are left out: the result is the upload before masking.
     """
 
     app: Any
@@ -202,13 +199,13 @@ class FlowerClient:
     ) -> ArraysByName:
         """Trains the app on ``history``, and returns the arrays of its reply by name.
 
-        model: the broadcast model, as arrays by name. If the app replies with an unnamed list of
-            the same length, its arrays get these names
+        model: the broadcast model, as arrays by name. An unnamed reply of the same length gets
+            these names
         rng: not used
         state: the device's dictionary, which persists between rounds
 
-        Raises InputError if the app replies with an error, or if Flower divides by the norm of an
-        update that consists of zeros.
+        Raises InputError if the app replies with an error, or if Flower divides by the norm 0 of an
+        update.
         """
         app = self._make_app(history)
         loading = nullcontext() if self.loader is None else self.loader.replace_data(history)
@@ -369,11 +366,10 @@ def _iter_metadata(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]
 def encode_value(value: Any) -> NDArray[np.float64]:
     """Converts a value of a Flower record (number, text or list) to an array of numbers.
 
-    - A number becomes an array of shape (1,).
-    - A text or a list becomes an array of shape (MAX_METADATA_ELEMENTS + 9,), whatever its length:
-      the length, the first ``MAX_METADATA_ELEMENTS`` bytes or numbers, and an 8-byte digest of the
-      remaining ones.
-    - An integer that a double cannot represent is converted as text.
+    - A number becomes an array of shape (1,). An integer that a double cannot represent is
+      converted as text.
+    - A text or a list becomes an array of shape (MAX_METADATA_ELEMENTS + 9,): the length, the first
+      ``MAX_METADATA_ELEMENTS`` bytes or numbers, and an 8-byte digest of the remaining ones.
     """
     values = value if isinstance(value, list) else [value]
     if all(isinstance(v, bool | int | float) and (float(v) == v or v != v) for v in values):
@@ -406,9 +402,9 @@ _ROUND = "server-round"
 class RecordUploads:
     """Recorder that writes the broadcasts and uploads of a Flower app to a directory.
 
-    - On a client, use the recorder as the first mod (wrapper of the training):
-      ``ClientApp(mods=[RecordUploads(...), ...])``. It then gets the upload as it leaves the
-      device, after all other mods.
+    - On a client, use the recorder as the first mod (wrapper of the training),
+      ``ClientApp(mods=[RecordUploads(...), ...])``, so that it gets the upload as it leaves the
+      device.
     - On the server, call ``watch(strategy)``, which records the uploads that reach the strategy.
 
     Only arrays are recorded, without metadata.
@@ -418,8 +414,7 @@ class RecordUploads:
     path : the directory of the recording; all clients may write to one directory.
     n_items : number of items in the catalogue.
     sender : the key of a client's ``node_config`` that identifies the client, such as
-        "partition-id"; None for Flower's node id. Not used on the server, which knows only node
-        ids.
+        "partition-id"; None for Flower's node id. Not used on the server.
     writer : an object with the methods ``round(number, broadcast)``, ``upload(sender, arrays)`` and
         ``close(release)``; None means a ``RecordingWriter`` at ``path``.
     settings : settings of the ``RecordingWriter``, such as ``algorithm`` and ``items``.

@@ -41,8 +41,8 @@ class ModChain:
 
     mods: the mods (wrappers of a client's training), beginning with the outermost
     inner_function: the function that the innermost mod calls
-    owner_function: the function that the app's owner wrote: ``inner_function`` itself, or in
-        Flower's older interface the function ``client_fn`` that ``inner_function`` calls
+    owner_function: the function that the app's owner wrote: ``inner_function``, or in Flower's
+        older interface the function ``client_fn`` that it calls
     is_legacy: whether the app uses Flower's older interface
     """
 
@@ -88,7 +88,7 @@ def match_flower_part(part: Any) -> tuple[str, bool]:
     - An object of Flower gives (its name, True).
     - An instance of a subclass of a Flower class, or a strategy with a replaced aggregation method,
       gives (name of the Flower class, False).
-    - Any other object gives ("", False), even if it has the name of a Flower object.
+    - Any other object gives ("", False).
     """
     kinds = (part,) if hasattr(part, "__name__") else type(part).__mro__
     for kind in kinds:
@@ -139,14 +139,12 @@ class FlowerPromise:
     """A privacy guarantee that a Flower mod (wrapper of a client's training) or strategy promises.
 
     epsilon, delta: the promised guarantee; epsilon is infinite if no guarantee is promised
-    scope: protected data, adversary and period. If the period is a training, epsilon covers all of
-        its rounds
+    scope: protected data, adversary and period (a round, or all rounds of a training)
     statement: the promise in words
     source: the mod or strategy with its settings
     note: explanation that the audit prints with the claim
-    gaussian_mus: L2 sensitivity of each quantity that a round publishes, divided by the standard
-        deviation of its Gaussian noise; the accountant computes epsilon from them. Empty if the
-        settings of the mod or strategy allow no proof
+    gaussian_mus: mu of each quantity that a round publishes: L2 sensitivity divided by the standard
+        deviation of its Gaussian noise. Empty if the settings allow no proof of an epsilon
     randomizer: randomizer of a single message; None unless the client itself adds the noise
     assumptions: conditions of the proof, one sentence each
     proof_gap: reason why the promise is not proved; "" if it is proved
@@ -167,8 +165,8 @@ class FlowerPromise:
         """Yields claims that state this promise in up to three scopes.
 
         - The promise's own scope.
-        - One message of a client (``Unit.REPORT``), against any other message that the client might
-          have sent in its place; only if the client itself adds the noise.
+        - One message of a client (``Unit.REPORT``), replaced by any other message; only if the
+          client itself adds the noise.
         - The whole training, if the promise covers one round and the training has several
           ``rounds``.
         """
@@ -366,11 +364,10 @@ def _compute_epsilon(strategy: Any, rounds: int) -> float:
 
 
 def _find_gap(name: str, part: Any, outer: Sequence[Any]) -> str:
-    """Returns the reason why other code may break the promise of a mod or strategy; "" if it
-    cannot.
+    """Returns the reason why other code may break the promise of ``part``; "" if it cannot.
 
-    ``name`` is Flower's name of ``part``, the mod or strategy. ``outer`` are the objects before it:
-    for a mod the mods around it, and for a strategy all mods.
+    ``part`` is a mod or strategy, and ``name`` its Flower name. ``outer`` are the mods around a
+    mod, or all mods for a strategy.
     """
     if name in _ASKED:
         inner, itself = match_flower_part(part.strategy)

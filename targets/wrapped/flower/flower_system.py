@@ -38,9 +38,8 @@ class FlowerServer:
 
     strategy: the strategy; each call uses a copy, so that the server keeps no state between rounds
 
-    An upload has the weight that the client sends, if uploads contain metadata
-    (``FlowerClient.has_metadata``), and otherwise weight 1. The strategy's number of sampled
-    clients is set to the number of uploads, on which the standard deviation of its noise depends.
+    An upload has the weight in its metadata, or weight 1 without metadata
+    (``FlowerClient.has_metadata``).
     """
 
     strategy: Any
@@ -60,7 +59,7 @@ class FlowerServer:
         Raises InputError if the strategy returns no model.
         """
         strategy = copy.deepcopy(self.strategy)
-        if hasattr(strategy, "num_sampled_clients"):
+        if hasattr(strategy, "num_sampled_clients"):  # sets the standard deviation of the noise
             strategy.num_sampled_clients = len(uploads)
         strategy.accountant = None
         np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002
@@ -135,7 +134,7 @@ class FlowerSystem(WrappedSystem):
     """A Flower app under audit, with the privacy promises of its mods (wrappers) and its strategy.
 
     client: the app as a function of one history
-    promises: the privacy promises. They are the system's claims unless the caller states claims
+    promises: the privacy promises, which are the system's claims unless the caller states claims
         (``stated_claims``)
     paper: text in place of the title of a paper, because the app has no paper
     """
@@ -148,9 +147,8 @@ class FlowerSystem(WrappedSystem):
     def assumes(self) -> tuple[str, ...]:
         """Assumptions of proved promises, one sentence each; empty if no promise is proved.
 
-        A promise is a claim that a mod or the strategy of the app implies. The first assumption is
-        that clients send only the arrays that the mods and the strategy make. The others are the
-        conditions of the proof of each promise.
+        The first is that clients send only the arrays that the mods and the strategy make. The
+        others are the conditions of each promise's proof.
         """
         proved = [each for each in self.promises if each.gaussian_mus and not each.proof_gap]
         conditions = (each for promise in proved for each in promise.assumptions)
@@ -170,9 +168,8 @@ class FlowerSystem(WrappedSystem):
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the claims that the caller states, or else the app's promises as claims.
 
-        A promise for one round is also returned as a claim with the same epsilon for the whole
-        training: the promise does not state its period, and a reader may understand it so.
-        ``population`` is not used.
+        A promise for one round is also returned as a claim for the whole training, because a reader
+        may understand it so. ``population`` is not used.
         """
         promised = (each for promise in self.promises for each in promise.iter_claims(self.rounds))
         claims = self.stated_claims or tuple(promised)
@@ -194,9 +191,8 @@ class FlowerSystem(WrappedSystem):
         """Tests the noise of messages; returns the system, without refuted proofs, and a note.
 
         The proofs of all promises are dropped if messages have less noise than promised, or if two
-        rounds use the same noise. The test compares messages of devices with equal histories in up
-        to 100 rounds, which the function ``repeated`` yields. An app with the promised noise loses
-        its proofs with a probability of about 10^-5.
+        rounds use the same noise. ``repeated`` yields messages of devices with equal histories. An
+        app with the promised noise loses its proofs with a probability of about 10^-5.
         """
         noisy = [promise for promise in self.promises if promise.randomizer is not None]
         if not noisy:
@@ -211,9 +207,8 @@ class FlowerSystem(WrappedSystem):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomizer of a single message if the client adds the noise; None otherwise.
 
-        The result is None unless ``scope`` protects a report (one message). The epsilon of the
-        randomizer holds for all pairs of messages, even for messages that no user's history
-        produces.
+        None unless ``scope`` protects a report (one message). The epsilon of the randomizer holds
+        for all pairs of messages, even if no history produces them.
         """
         if scope.unit is not Unit.REPORT:
             return None
@@ -223,9 +218,11 @@ class FlowerSystem(WrappedSystem):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event in ``scope``, from the app's noise or else from the caller.
 
-        The result is the event of the first of ``promises`` whose noise proves a guarantee in
-        ``scope``. Without such a promise it is the event that the caller gave as ``proof``, or
-        ``NonPrivateDpEvent`` if the caller gave none.
+        The event is taken from the first of these sources that exists:
+
+        - the first of ``promises`` whose noise proves a guarantee in ``scope``
+        - the caller's ``proof``
+        - ``NonPrivateDpEvent``
         """
         events = (promise.get_event(scope, self.rounds) for promise in self.promises)
         charged = next((event for event in events if event is not None), None)
@@ -235,9 +232,9 @@ class FlowerSystem(WrappedSystem):
 def _test_noise(promise: FlowerPromise, repeated: Iterator[tuple[int, list[ClientMessage]]]) -> str:
     """Returns a note on the first array or pair of rounds with less noise than promised; else "".
 
-    The test is the chi-squared test of the variance. Randomness of the training besides the noise
-    can only raise the variance, so that it causes no false note.
+    The test is the chi-squared test of the variance.
     """
+    # Other randomness of the training can only raise the variance: it causes no false note.
     assert promise.randomizer is not None, "a promise with noise"
     sigma, earlier = promise.randomizer.sigma, list[NDArray[np.float64]]()
     for number, sent in repeated:
