@@ -299,7 +299,7 @@ def _to_float(value: object) -> float:
 def check_epsilon(epsilon: float) -> float:
     """Returns ``epsilon`` as a float. Raises InputError if it is not a number in [0, inf]."""
     if not _to_float(epsilon) >= 0:
-        raise InputError(f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. Give 0 or more.")
+        raise InputError(f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. Give a number.")
     return float(epsilon)
 
 
