@@ -340,7 +340,7 @@ class Plan(BaseModel):
                 _check_names("targets", (name,), "settings", name)
                 raise PlanError(
                     "Expected settings of audited targets only, got settings for "
-                    f"{shorten_repr(name)}. Add it to the targets, or remove its settings.",
+                    f"{shorten_repr(name)}. Add this target, or remove its settings.",
                     "settings",
                     name,
                 )
@@ -491,7 +491,7 @@ def _refuse(error: ValidationError) -> PlanError:
     location = first["loc"][:3] if setting else first["loc"]  # further keys name types of a union
     if first["type"] == "extra_forbidden":
         known, key = ", ".join(Plan.model_fields), ".".join(map(str, location))
-        remedy = suggest_names(key, list(Plan.model_fields), "") or "Remove or rename it."
+        remedy = suggest_names(key, list(Plan.model_fields), "") or "Remove or rename this key."
         message = f"expected one of the keys {known}, got {shorten_repr(key)}. {remedy}"
         return PlanError(message, *location)
     if first["type"] == "literal_error":

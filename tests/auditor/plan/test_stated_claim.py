@@ -59,7 +59,7 @@ def test_a_file_has_one_claim_or_several(tmp_path: Path) -> None:
         ("", "got no claim"),
         ("epsilon = 1\n[[claim]]\nepsilon = 2", "got keys and tables"),
         ("claim = [1]", "Expected a table as a claim"),
-        ("a." * 130_000 + "a = 1", "at most 256 dots in a statement of a file of claims"),
+        ("a." * 130_000 + "a = 1", "at most 256 dots in the file of claims"),
         ("epsilon = 1\nscope = 2", r"claim\.toml: Expected one of .*, got 'scope'"),
     ],
 )
@@ -68,5 +68,5 @@ def test_a_bad_file_of_claims_is_refused(tmp_path: Path, text: str, message: str
     file.write_text(text)
     with pytest.raises(InputError, match=message):
         read_claims(file)
-    with pytest.raises(InputError, match="Check the path"):
+    with pytest.raises(InputError, match="Give such a file"):
         read_claims(tmp_path / "none.toml")
