@@ -410,7 +410,7 @@ class ThresholdLimits:
         and falls with Q. Raises InputError unless ``order`` is finite and above 1.
         """
         if not 1 < order < math.inf:
-            raise InputError(f"Expected a Renyi order above 1, got order={order:g}. Give 2 or 8.")
+            raise InputError(f"Expected a finite Renyi order > 1, got {order=:g}. Give 2 or 8.")
         above = self.p_lower > self.q_upper
         if not above.any():
             return 0.0

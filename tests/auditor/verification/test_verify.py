@@ -119,7 +119,7 @@ def test_a_verification_has_no_truth_value() -> None:
         ({"epsilon": 1.0, "delta": 1.0}, "delta=1"),
         ({"epsilon": 1.0, "confidence": 0.0}, "confidence=0"),
         ({"epsilon": 1.0, "inputs": [1]}, "2 to 64 different inputs"),
-        ({"epsilon": 1.0, "inputs": [1, 1]}, "got 1 in a list of 2"),
+        ({"epsilon": 1.0, "inputs": [1, 1]}, "got 2 inputs with 1"),
         ({"epsilon": 1.0, "inputs": 1}, "Expected inputs as a list or a Hypothesis strategy"),
         ({"epsilon": "1"}, "epsilon='1'"),
         ({"epsilon": 1.0, "seed": -1}, "seed=-1"),
