@@ -474,8 +474,8 @@ class AccountRequest:
             drawn = self.rate * self.users
             if round(drawn) < 1 or abs(drawn - round(drawn)) > 1e-6 * drawn:
                 raise InputError(
-                    f"Expected rate times users to be a whole number of units, got {self.rate:g} x "
-                    f"{self.users:,} = {drawn:g}. Give rate={max(1, round(drawn)) / self.users!r}."
+                    f"Expected rate times users to be a whole number of units, got {self.rate!r} x "
+                    f"{self.users:,} = {drawn!r}. Give rate={max(1, round(drawn)) / self.users!r}."
                 )
 
     @property
