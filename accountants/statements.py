@@ -374,7 +374,7 @@ class Witness:
     def __post_init__(self) -> None:
         for name in ("probability_a", "probability_b"):
             if not getattr(self, name) >= 0:
-                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)!r}. Correct it.")
+                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)!r}. Mend {name}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

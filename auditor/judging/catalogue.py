@@ -78,7 +78,7 @@ class ReleasedCode:
                 drawn = FAMILIES["mechanisms"].load_class(entry.draws)(**own)
             except TypeError as error:
                 raise InputError(
-                    f"Expected valid settings of {entry.draws}, got {own}: {error}. Correct one."
+                    f"Expected valid settings of {entry.draws}, got {own}: {error}. Correct them."
                 ) from error
             for uses, count in counts.items():
                 drawn = drawn if count == 1 else uses(drawn, count)

@@ -149,7 +149,7 @@ class _TagPair:
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _are_equal(*pair)]
         if lost and len(pairs) > 1:
-            raise NotTraced("several parts depend on the input, and rare paths were left out")
+            raise NotTraced("several outputs depend on the input, and rare paths were left out")
         shifts, dense = [], []
         for t, u in pairs:
             if (shift := _compute_shift(t, u)) is not None:

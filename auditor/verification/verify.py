@@ -237,7 +237,7 @@ def search_pair(
     best, pair = search()
     if best < 0:
         raise InputError(
-            "Expected inputs to be a strategy of 2 or more values, got one or none. Widen this."
+            "Expected inputs to be a strategy of 2 or more values, got one or none. Widen inputs."
         )
     if exceeds(best, claim.epsilon):
         _, pair = search(stop_above=(claim.epsilon + best) / 2.0)

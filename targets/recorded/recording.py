@@ -333,7 +333,7 @@ class Recording:
         rounds.sort(key=lambda each: each.number)
         if len({each.number for each in rounds}) != len(rounds):
             folder = path / ROUNDS_FOLDER
-            raise InputError(f"Expected each round once in {folder}, got one twice. Rename it.")
+            raise InputError(f"Expected each round once in {folder}, got one twice. Renumber one.")
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
         if route is not None and not made.max_vantage.sees_all_of(route):
@@ -490,6 +490,6 @@ def _read_round(folder: Path, digest: Any, memory: float) -> RecordedRound:
 def _open_once(before: ArrayFile | None, entry: Path) -> ArrayFile:
     if before is not None:
         raise InputError(
-            f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Omit one."
+            f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Remove one."
         )
     return READER_BY_SUFFIX[entry.suffix](entry)

@@ -574,7 +574,7 @@ class ReceivedUploads(Sequence[Any]):
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         if not -len(self) <= place < len(self):
-            raise IndexError(f"Expected a message index below {len(self)}, got {place}. Lower it.")
+            raise IndexError(f"Expected an index of {len(self)} messages, got {place}. Change it.")
         client = np.array([place % len(self)])
         parts = {n: c.to_dense(client)[0] for n, c in self._uploads.components.items()}
         return self._structure.rebuild(parts)
