@@ -104,7 +104,7 @@ def record_training(
         raise InputError(f"Expected one target to record, got {named}. Name one target.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(
-            f"Expected out to be empty or new, got {out}, which has files. Give another directory."
+            f"Expected out to be an empty or new directory, got {out}. Give another directory."
         )
     audit = Audit.from_plan(plan, interactions, resources.machine, resources.max_bytes, systems)
     (name,) = audit.targets

@@ -197,4 +197,4 @@ def _format_error(error: ValidationError) -> str:
         return f"Expected one of {known} in the claim, got {key!r}. Remove or rename {key}."
     message = first["msg"].removeprefix("Input should be ")
     got = shorten_repr(first["input"])
-    return f"Expected {key} {message} in the claim, got {got}. Give another value."
+    return f"Expected {key} of the claim to be {message}, got {got}. Give another value."

@@ -339,7 +339,7 @@ def test_a_user_system_is_recorded_without_its_truth(tmp_path: Path, data: Inter
     out = record_uploads(system, data=data, out=tmp_path / "run")
     assert not (out / "truth.npz").exists()
     assert Recording.open(out).manifest.algorithm == "plain-bits"
-    with pytest.raises(InputError, match="Expected out to be empty or new"):
+    with pytest.raises(InputError, match="Expected out to be an empty or new directory"):
         record_uploads(system, data=data, out=out)
     for targets in ((), ("all",), ("fcf", "fedrec")):
         with pytest.raises(InputError, match="one target"):

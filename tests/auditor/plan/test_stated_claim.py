@@ -29,10 +29,10 @@ def test_the_default_adjacency_depends_on_the_unit(values: dict[str, str], scope
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"epsilon": -1}, "epsilon greater than or equal to 0 in the claim, got -1"),
-        ({"epsilon": "one"}, "epsilon a valid number"),
+        ({"epsilon": -1}, "epsilon of the claim to be greater than or equal to 0, got -1"),
+        ({"epsilon": "one"}, "epsilon of the claim to be a valid number"),
         ({}, "Expected epsilon in the claim, got none"),
-        ({"epsilon": 1, "delta": 1}, "delta less than 1"),
+        ({"epsilon": 1, "delta": 1}, "delta of the claim to be less than 1"),
         ({"epsilon": 1, "unit": "person"}, "got 'person'"),
         ({"epsilon": 1, "eps": 2}, "Expected one of epsilon, delta"),
     ],
