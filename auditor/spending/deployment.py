@@ -174,8 +174,8 @@ def _parse_values(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | Non
         if name not in names or name in values or (number is not None and number != number):
             example = "epsilon=1,k=4" if kind is RANDOMIZED_RESPONSE else f"{kind.symbol}=1.1"
             raise InputError(
-                f"Expected {kind.name} such as {example}, got {str(stated)[:80]!r}. Write so, or "
-                f"give only the name {kind.symbol} to compute its value."
+                f"Expected {kind.name} such as {example}, got {str(stated)[:80]!r}. Give a "
+                f"text of this form, or only the name {kind.symbol} to compute its value."
             )
         values[name] = number
     return values

@@ -70,7 +70,7 @@ class TypedTable:
         _, batches = self._guard(lambda: self.open_batches(list(names.values())))
         while (batch := self._guard(lambda: next(batches, None))) is not None:
             if row + batch.num_rows >= 2**31:
-                raise make_layout_error(self.label, "< 2^31 rows", row + batch.num_rows, "Cut it.")
+                raise make_layout_error(self.label, "fewer than 2^31 rows", "more", "Omit rows.")
             if batch.num_rows:
                 yield self._guard(partial(self._make_block, batch, row, names, specs))
             row += batch.num_rows
