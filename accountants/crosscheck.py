@@ -86,7 +86,7 @@ def cross_check(event: dp.DpEvent, bounds: Iterable[Bound]) -> None:
             raise AuditError(
                 f"Expected an upper bound on epsilon >= the lower bound {least:.9g} at delta="
                 f"{bound.delta:.3g} for {event}, got {bound.epsilon:.9g} from {bound.source}. One "
-                "of the two bounds is wrong. Report it, and trust neither."
+                "of the two bounds is wrong. Report this line, and trust neither bound."
             )
 
 

@@ -299,7 +299,7 @@ def _to_float(value: object) -> float:
 def check_epsilon(epsilon: float) -> float:
     """Returns ``epsilon`` as a float. Raises InputError if it is not a number in [0, inf]."""
     if not _to_float(epsilon) >= 0:
-        raise InputError(f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. Give 0 or more.")
+        raise InputError(f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. Give a number.")
     return float(epsilon)
 
 
@@ -374,7 +374,7 @@ class Witness:
     def __post_init__(self) -> None:
         for name in ("probability_a", "probability_b"):
             if not getattr(self, name) >= 0:
-                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)!r}. Correct it.")
+                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)!r}. Mend {name}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -635,13 +635,13 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
         accounted.side is Side.UPPER and accounted.scope.covers(scope)
     ):
         raise InputError(
-            f"Expected accounted to be an upper bound that covers [{scope}], got a bound with side "
+            f"Expected `accounted` to be an upper bound that covers [{scope}], got a bound of side "
             f"{accounted.side} for [{accounted.scope}]. Give an upper bound for [{scope}]."
         )
     if measured is not None and not (measured.side is Side.LOWER and scope.covers(measured.scope)):
         raise InputError(
-            f"Expected measured to be a lower bound for [{scope}] or a scope that it covers, got a "
-            f"bound with side {measured.side} for [{measured.scope}]. Give such a lower bound."
+            f"Expected `measured` to be a lower bound for [{scope}] or narrower, got a bound of "
+            f"side {measured.side} for [{measured.scope}]. Give a lower bound for [{scope}]."
         )
 
 

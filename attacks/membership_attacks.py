@@ -158,8 +158,8 @@ class UserMembership:
         profiles, included = background.profiles, background.is_in_training
         if profiles is None or included is None or len(background.reference_views) < 2:
             raise InputError(
-                "Expected background with profiles, is_in_training and 2 reference_views or more, "
-                f"got {len(background.reference_views)} views, or None for a field. Give all three."
+                "Expected profiles, is_in_training and 2 or more reference_views in background, "
+                f"got {len(background.reference_views)} views, or None otherwise. Give all three."
             )
         features = _measure_features(view, profiles)
         known = np.stack([_measure_features(each, profiles) for each in background.reference_views])

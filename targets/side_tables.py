@@ -325,7 +325,7 @@ def _make_attribute(
     occurs = np.bincount(cells.codes, minlength=len(texts)) > 0
     there = np.array([text.casefold() not in NULL_TEXTS for text in texts]) & occurs
     if not there.any():
-        return _Refusal("no value.", "Fill it in.")
+        return _Refusal("no value.", "Fill in values.")
     values = _to_numbers([text for text, here in zip(texts, there, strict=True) if here])
     if edges is not None and values is None:
         odd = next(t for t, here in zip(texts, there, strict=True) if here and not _is_number(t))

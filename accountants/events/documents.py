@@ -62,7 +62,7 @@ def read_event(text: str) -> dp.DpEvent:
         for leaf, _ in list_leaves(event):
             check_parameters(leaf)
     except json.JSONDecodeError as error:
-        raise InputError(f"Expected an event as JSON, got: {error}. Correct its JSON.") from None
+        raise InputError(f"Expected an event as JSON, got: {error}. Correct this JSON.") from None
     except RecursionError:
         raise InputError("Expected at most 100 nested events, got more. Nest fewer.") from None
     return event
@@ -72,7 +72,7 @@ def _read_event(document: Any) -> dp.DpEvent:
     if not isinstance(document, dict) or not isinstance(document.get(_TYPE), str):
         raise InputError(
             f'Expected an event such as {{"type": "GaussianDpEvent", "noise_multiplier": 1.1}}, '
-            f"got {json.dumps(document)[:80]}. Add the key type."
+            f"got {json.dumps(document)[:80]}. Write an object with the name of an event as type."
         )
     name = document[_TYPE]
     if name not in EVENT_CLASSES:
@@ -87,7 +87,7 @@ def _read_event(document: Any) -> dp.DpEvent:
     if wrong:
         raise InputError(
             f"Expected the fields {', '.join(fields) or 'none'} in {name}, got "
-            f"{', '.join(given)[:200] or 'none'}. Correct the field {wrong[0][:80]!r}."
+            f"{', '.join(given)[:200] or 'none'}. Add or remove the field {wrong[0][:80]!r}."
         )
     return EVENT_CLASSES[name](**{key: _read(name, key, value) for key, value in given.items()})
 
@@ -113,7 +113,7 @@ def _read(name: str, key: str, value: Any) -> Any:
         **dict.fromkeys(_COUNTS, f"a whole number up to {_MAX_COUNT:g}"),
     }.get(key, "a number")
     raise InputError(
-        f"Expected {wanted} for {key} in {name}, got {json.dumps(value)[:80]}. Correct the event."
+        f"Expected {wanted} for {key} in {name}, got {json.dumps(value)[:80]}. Correct {key}."
     )
 
 
@@ -124,4 +124,4 @@ def _is_number(value: Any) -> bool:
 
 
 def _refuse_constant(constant: str) -> Any:
-    raise InputError(f"Expected finite numbers in the event, got {constant}. Write a number.")
+    raise InputError(f"Expected finite numbers in the event, got {constant}. Replace it.")

@@ -306,7 +306,7 @@ def _add_leaves(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent
     if isinstance(event, SelfComposedDpEvent):
         if event.count != int(event.count) or event.count < 1:
             raise InputError(
-                f"Expected count >= 1 in SelfComposedDpEvent, got {event.count!r}. Give an integer."
+                f"Expected a whole count >= 1 in SelfComposedDpEvent, got {event.count!r}. Mend it."
             )
         _add_leaves(event.event, times * int(event.count), totals)
     elif isinstance(event, ComposedDpEvent):
@@ -373,5 +373,5 @@ def _is_within(value: Any, low: float, high: float) -> bool:
 def _refuse(leaf: DpEvent, name: str, value: Any, expected: str) -> InputError:
     return InputError(
         f"Expected {name} {expected} in {type(leaf).__name__}, got {name}={value!r}. "
-        "Correct the event."
+        f"Correct {name}."
     )

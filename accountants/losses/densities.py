@@ -59,7 +59,7 @@ class MixturePart:
         if not (np.isfinite(numbers).all() and self.weight > 0.0 and wide and scaled and vanishes):
             raise InputError(
                 "Expected weight > 0, low < high, step >= 0, sd = 0 or in (1e-150, 1e150), and "
-                f"infinite ends only where the density decays, got {self}. Correct the field."
+                f"infinite ends only where the density decays, got {self}. Change the wrong field."
             )
 
 
@@ -378,8 +378,8 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
         if term.step < 1e4 * EQUALITY_TOLERANCE * abs(term.argmax):
             raise InputError(
-                f"Expected a grid step of noise >= {1e4 * EQUALITY_TOLERANCE} times the output, "
-                f"got {term.step} at {term.argmax}. Output the integer index of the grid point."
+                f"Expected noise with a step >= {1e4 * EQUALITY_TOLERANCE * abs(term.argmax):g} at "
+                f"the output {term.argmax}, got the step {term.step}. Output numbers of steps."
             )
         fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.argmax)))
         lattice = next(fits, None)

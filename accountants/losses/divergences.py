@@ -173,7 +173,7 @@ def find_gaussian_mu(epsilon: float, delta: float) -> float:
     if not 0.0 < delta < 1.0:
         raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give 1e-5, for example.")
     if not check_epsilon(epsilon) < math.inf:
-        raise InputError(f"Expected a finite epsilon, got {epsilon=}. Give 1.0, e.g.")
+        raise InputError(f"Expected a finite epsilon, got {epsilon=}. Give 1.0, for example.")
     mu = bisect_threshold(lambda mu: compute_gaussian_delta(mu, epsilon) > delta)
     return mu * (1.0 - 2.0**-46)
 

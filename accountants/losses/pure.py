@@ -57,7 +57,7 @@ class ThreePointLoss:
         """
         if not isinstance(event, THREE_POINT_EVENTS):
             kinds = " or ".join(kind.__name__ for kind in THREE_POINT_EVENTS)
-            raise InputError(f"Expected event to be a {kinds}, got {event}. Give such an event.")
+            raise InputError(f"Expected event to be a {kinds}, got {event}. Give one of these.")
         leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)

@@ -43,7 +43,7 @@ class CompositionRule:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_count(self.n_mechanisms)
+        _check_count("n_mechanisms", self.n_mechanisms)
         check_delta(self.delta)
 
     def convert_to_whole(self, epsilon: float, delta: float) -> tuple[float, float]:
@@ -95,7 +95,7 @@ class GroupPrivacyRule:
     group_size: int
 
     def __post_init__(self) -> None:
-        _check_count(self.group_size)
+        _check_count("group_size", self.group_size)
 
     def convert_to_whole(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes (epsilon, delta) for a change of the whole group from (epsilon, delta) for one
@@ -134,9 +134,9 @@ class GroupPrivacyRule:
 ConversionRule = CompositionRule | GroupPrivacyRule
 
 
-def _check_count(count: int) -> None:
+def _check_count(name: str, count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InputError(f"Expected n_mechanisms or group_size >= 1, got {count!r}. Raise it.")
+        raise InputError(f"Expected {name} as a whole number >= 1, got {count!r}. Change {name}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ def _convert_messages(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionS
     if low.adjacency is not high.adjacency and not (
         low.adjacency is Adjacency.ANY_PAIR and high.adjacency is Adjacency.REPLACE
     ):
-        raise _refuse(low, high, reason=f"it does not imply {high.adjacency} for a user")
+        raise _refuse(low, high, reason=f"{low.adjacency} does not cover {high.adjacency}")
     purpose = f"{low.unit} to user"
     name = "reports" if low.unit is Unit.REPORT else "coordinates"
     count = 1

@@ -389,8 +389,8 @@ class SupervisedAttack(ABC):
         known, labels = background.known_users, background.known_classes
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
             raise InputError(
-                "Expected background.known_users and one class for each in known_classes, got no "
-                "known users or a different number of classes. Give one class per known user."
+                "Expected background.known_users and one class for each in known_classes, got "
+                f"{known!s:.40} and {labels!s:.40}. Give one class per known user."
             )
         among = background.subjects
         unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)

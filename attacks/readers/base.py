@@ -67,7 +67,7 @@ class Evidence:
                 )
         if self.log_ratio is not None and np.isnan(self.log_ratio).any():
             raise ArithmeticError(
-                "Expected log_ratio without NaN, got NaN. Repair the reader that returned it."
+                "Expected log_ratio without NaN, got NaN. Correct the read method of the reader."
             )
 
 

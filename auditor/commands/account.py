@@ -73,7 +73,7 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
             options["event"] = read_regular_file(path, MAX_RECORD_BYTES, follow=True).decode()
         except (OSError, ValueError) as error:
             raise InputError(
-                f"Expected a JSON file with an event at {path}, got: {error}. Correct the path."
+                f"Expected --event {path} as a readable text file, got: {error}. Give such a file."
             ) from error
 
     if "claimed_epsilon" in options:

@@ -22,8 +22,8 @@ def check_writable(*paths: Path | None) -> None:
     for path in filter(None, paths):
         if path.is_dir() or not path.absolute().parent.is_dir():
             raise InputError(
-                f"Expected a file in a folder that exists, got {path}. Create the folder, or give "
-                "another file."
+                f"Expected --sarif and --junit as files in existing folders, got {path}. Create "
+                "the folder, or name another file."
             )
 
 

@@ -148,14 +148,14 @@ def _run_command() -> int:
         return EXIT_CLOSED_PIPE
     except OSError as error:
         code = EXIT_BAD_INPUT if error.errno == errno.ENAMETOOLONG else EXIT_ERROR
-        return _refuse(f"Expected access to a file, got: {error}. Check the path and disk.", code)
+        return _refuse(f"Expected access to a file, got: {error}. Check path and disk.", code)
     except Exception as error:
         if callable(message := getattr(error, "format_message", None)):
             return _refuse(_format_usage_error(error, message()), EXIT_BAD_INPUT)
         traceback.print_exc()
         return _refuse("This is an error in auditor. Please report these lines.", EXIT_ERROR)
     except BaseException as error:
-        return _refuse(f"Expected the command to end, got {type(error).__name__}.", EXIT_ERROR)
+        return _refuse(f"Report this error in auditor: {type(error).__name__}.", EXIT_ERROR)
     if code == _TYPER_INTERRUPTED:
         return _refuse("Interrupted.", EXIT_ERROR)
     return code if sys.argv[1:] else EXIT_BAD_INPUT

@@ -27,7 +27,7 @@ def command(
     """Write template files for your own system: module, claim, small data, and a passing test."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
         raise InputError(
-            f"Expected a name of letters, digits and hyphens, got {name!r:.60}. Give another name."
+            f"Expected a letter, then letters, digits, - or _, got {name!r:.60}. Give another name."
         )
     module = name.replace("-", "_").lower()
     made = {
@@ -38,11 +38,11 @@ def command(
         folder / f"test_{module}.py": "test_system.py.txt",
     }
     if not folder.is_dir():
-        raise InputError(f"Expected an existing --folder, got {str(folder)!r}. Create it first.")
+        raise InputError(f"Expected an existing --folder, got {str(folder)!r}. Create this folder.")
     if there := [str(path) for path in made if path.exists()]:
         raise InputError(
             f"Expected names of new files, got the existing {' and '.join(there)}. Remove these "
-            "files, or give another name."
+            "files, or give another --folder."
         )
     texts = files("fedrec_auditor.auditor.starting")
     for path, template in made.items():

@@ -60,8 +60,8 @@ def command(
         shown = "--by-attack" if target is None else repr(target)
         if gate != DEFAULT_GATE or baseline or figures or tables or (target and by_attack):
             raise InputError(
-                f"Expected {shown} without options for reports, such as --figures, got one. "
-                f"Leave out the options or {shown}."
+                f"Expected {shown} alone beside the run, got another option, such as --figures. "
+                f"Leave out the others or {shown}."
             )
         if target is None:
             terminal.print_advantages(record, Console())

@@ -264,7 +264,7 @@ def parse_inputs(inputs: str) -> list[Any]:
         values = json.loads(inputs, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"Expected --inputs as a JSON list, got {inputs!r} ({error}). Write '[0, 1]' in quotes."
+            f"Expected --inputs as a JSON list, got {inputs!r} ({error}). Write, e.g., '[0, 1]'."
         ) from error
     if not isinstance(values, list):
         raise InputError(

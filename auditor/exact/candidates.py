@@ -167,7 +167,7 @@ class CandidateInputs:
         else:
             listed = [dist.check_input(value) for value in inputs]
             if len(listed) < 2:
-                raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Give more.")
+                raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Add inputs.")
             strategy = st.sampled_from(listed)
         if listed is not None:
             count = min(_MAX_PROBES, len(listed))

@@ -162,7 +162,7 @@ def check_fit(
     tests = [test for test in tests if len(test.counts)]
     count = sum(len(test.counts) for test in tests)
     if not count:
-        reason = "Expected at least 2 inputs for vectors of numbers, got one. Add one."
+        reason = "Expected at least 2 inputs for vectors of numbers, got one. Add an input."
         return CheckResult.not_run(reason)
     values = [test.compute_p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
@@ -293,9 +293,9 @@ def _bound_masses(
     if not abs(total - 1.0) <= doubt:
         if atoms:
             raise InputError(
-                f"{where}, some outputs repeat, so that exp(log_prob) is their probability, not a "
-                f"density. It sums to {atoms:.6g}, and together with the density of all other "
-                f"outputs to {total:.6g} instead of 1. Correct the sampler or log_prob."
+                f"{where}, some outputs repeat, so that exp(log_prob) is a probability for them. "
+                f"These sum to {atoms:.6g}, and together with the density of all other outputs "
+                f"to {total:.6g} instead of 1. Correct the sampler or log_prob."
             )
         raise InputError(
             f"{where}, the claimed density integrates to {total:.6g}, not to 1. Correct the "

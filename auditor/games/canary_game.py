@@ -350,7 +350,7 @@ def _simulate(
         if not np.isfinite(values).all():
             raise InputError(
                 f"Expected finite numbers in the messages that the {source} sees, got NaN or "
-                "infinity: the training diverges. Lower the learning rate of the target."
+                "infinity. Lower the learning rate of the target, or correct its code."
             )
     return name, features
 

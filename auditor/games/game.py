@@ -166,8 +166,8 @@ class Trial:
         """
         guess = self.attack.infer(view, background, self.rng)
         if not isinstance(guess, kind):
-            name = f"{self.attack_name}.infer"
-            raise TypeError(f"Expected {kind.__name__} from {name}, got {type(guess)}. Correct it.")
+            name, got = f"{self.attack_name}.infer", type(guess).__name__
+            raise TypeError(f"Expected {kind.__name__} from {name}, got {got}. Correct infer.")
         for part in fields(guess):
             values = getattr(guess, part.name)
             if isinstance(values, np.ndarray) and np.isnan(values).any():

@@ -65,7 +65,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     if negatives < 2:  # the number of members is the same
         reason = (
             f"Expected 2 items that users have and 2 that they do not have, got {negatives} of "
-            "each. The items must be of users who have some items but not all."
+            "each. Give data of users who have some items but not all."
         )
         return (game.make_skipped_row(reason),)
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)

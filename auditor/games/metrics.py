@@ -67,9 +67,7 @@ def estimate_mean(
     """
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0 or not np.isfinite(data).all():
-        raise InputError(
-            "Expected one finite value per user, got none, NaN or inf. Correct the attack's values."
-        )
+        raise InputError("Expected finite values of users, got none, NaN or inf. Mend the attack.")
     replicates = draw_bootstrap_weights(len(data), rng) @ data / len(data)
     return make_bootstrap_interval(float(data.mean()), replicates, len(data), confidence, min_value)
 

@@ -118,7 +118,9 @@ class SimulatedClient:
             accepted = np.array([self._accepts(profiles, user, broadcast) for user in range(count)])
             if accepted.all():
                 raise
-            raise RefusedHistoriesError(f"{type(error).__name__}: {error}", accepted) from error
+            got = f"{type(error).__name__}: {error}"
+            text = f"Expected a message of the client's code, got {got}. Correct this code."
+            raise RefusedHistoriesError(text, accepted) from error
         if (large := flag_oversized(sent)).any():
             got = f"numbers above {MAX_USABLE_NUMBER:g} or NaN"
             raise RefusedHistoriesError(f"Expected finite messages, got {got}. Clip them.", ~large)

@@ -102,10 +102,10 @@ class ReleasedCode:
         The arguments are ignored. Raises InputError if the entry does not state a protection.
         """
         if not self.protection:
-            asked = (
-                f"Expected the key draws for {self.name}, with the name of a mechanism, got none."
+            raise InputError(
+                f"Expected the key draws in the catalogue entry of {self.name}, got none. Name a "
+                "mechanism as draws in the claims.toml of the paper."
             )
-            raise InputError(f"{asked} Add draws to the entry.")
         if self.protection == NOTHING:
             return dp.NoOpDpEvent()
         return (self.noise or Identity()).event()
@@ -201,7 +201,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
         if repaired is not None and repaired.verdict in (Verdict.VIOLATED, Verdict.UNSOUND):
             raise InputError(
                 f"Expected the repaired variant ({dict(entry.repaired)}) not to be "
-                f"{repaired.verdict}, got: {repaired.reason} Correct the repair."
+                f"{repaired.verdict}, got: {repaired.reason} Correct the key repaired."
             )
     computed = paper.compute_numbers(entry)
     if finding is None and not computed:
@@ -312,7 +312,7 @@ def make_epsilon_tables(system: str | None = None, *, jobs: int = 1) -> tuple[Ep
     """
     if system is not None and system not in (known := find_papers_by_system()):
         names = " or ".join(known)
-        raise InputError(f"Expected --tables alone or with {names}, got {system!r}. Name one.")
+        raise InputError(f"Expected --tables alone or with {names}, got {system!r}. Choose one.")
     found = []
     for name, paper in find_papers_by_system().items():
         if system in (None, name) and (declared := paper.printed_numbers.epsilons) is not None:

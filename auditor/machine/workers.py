@@ -177,7 +177,7 @@ def _make_exit_error(code: int | None) -> InputError:
     if code is not None and code < 0:
         lack = ", perhaps for lack of memory" * (code == -signal.SIGKILL)
         ended = f"was ended by {signal.Signals(-code).name}{lack}"
-    return InputError(f"Expected a result, but the process {ended}. Correct the callable.")
+    return InputError(f"Expected a result, but the process {ended}. Correct the code you gave.")
 
 
 def _run_with_watchdog(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:

@@ -135,7 +135,7 @@ def _list_mods(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
     if is_app(app):
         if mods:
             raise InputError(
-                "Expected the mods inside the ClientApp, got the argument mods. Leave it out."
+                "Expected the mods inside the ClientApp, got the argument mods. Leave mods out."
             )
         if data is None:
             raise InputError(
@@ -145,8 +145,8 @@ def _list_mods(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
         return ModChain.from_app(app).mods
     if not callable(app):
         raise InputError(
-            f"Expected a ClientApp, or a function of a history that makes a NumPyClient, got "
-            f"{app!r:.60}. Give, for example, lambda history: MyClient(history)."
+            f"Expected app as a ClientApp, or a function of a history that makes a NumPyClient, "
+            f"got {app!r:.60}. Give, for example, lambda history: MyClient(history)."
         )
     if data is not None:
         raise InputError(

@@ -99,10 +99,10 @@ def record_training(
     """
     if len(plan.targets) != 1 or ALL_TARGETS in plan.targets:
         named = ", ".join(plan.targets) or "none"
-        raise InputError(f"Expected one target to record, got {named}. Name one.")
+        raise InputError(f"Expected one target to record, got {named}. Name one target.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(
-            f"Expected out to be empty or new, got {out}, which has files. Give another directory."
+            f"Expected out to be an empty or new directory, got {out}. Give another directory."
         )
     audit = Audit.from_plan(plan, interactions, resources.machine, resources.max_bytes, systems)
     (name,) = audit.targets
@@ -317,11 +317,11 @@ def _load_truth(
         read, plan = prepare_data(truth, plan, **sides)
         return GroundTruth(load_planned_data(plan) if read is None else read), plan
     if plan.columns is not None:
-        raise InputError("Expected columns only with truth (--truth), got no truth. Give both.")
+        raise InputError("Expected columns only with truth (--truth), got no truth. Give truth.")
     source = {"data": str(recording.truth_path or recording.path)}
     if recording.truth_path is None:
         if any(side is not None for side in sides.values()):
-            raise InputError("Expected users or items together with truth, got no truth. Add it.")
+            raise InputError("Expected users or items only with truth, got no truth. Give truth.")
         return None, plan.model_copy(update=source)
     own = GroundTruth.read(recording.truth_path)
     read, plan = prepare_data(own.interactions, plan, **sides)

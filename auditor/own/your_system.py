@@ -226,4 +226,4 @@ def _to_enum(kind: Any, name: str, value: str) -> Any:
         return kind(value)
     except ValueError as error:
         known = ", ".join(kind)
-        raise InputError(f"Expected {name} among {known}, got {value!r}. Name one.") from error
+        raise InputError(f"Expected {name} among {known}, got {value!r}. Choose one.") from error

@@ -45,7 +45,7 @@ _N_HINTS = 8
 PLUGIN_FAMILIES = ("targets", "papers", "attacks", "mechanisms", "datasets")
 _CLOSED = (
     f"Expected a member of {', '.join(PLUGIN_FAMILIES)}, because other families accept no plug-ins."
-    " Uninstall it."
+    " Uninstall the plug-in."
 )
 
 
@@ -234,7 +234,7 @@ class ComponentFamily:
 
 def _explain(got: str) -> str:
     what = " ".join(got.split())
-    return f"Expected a loadable class of this family, got {what}. Correct or uninstall it."
+    return f"Expected a loadable class of this family, got {what}. Mend or uninstall the plug-in."
 
 
 def _list_attributes(protocol: type[Any]) -> frozenset[str]:

@@ -248,7 +248,7 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
     for key, value in given.items():
         where = (*location, key)
         if key not in known:
-            near = suggest_names(key, list(known), "") or "Rename it."
+            near = suggest_names(key, list(known), "") or "Use one of these."
             expected = f"Expected a setting of {name} ({', '.join(known)})"
             raise PlanError(f"{expected}, got {shorten_repr(key)}. {near}", *where)
         if key in PART_FAMILIES:

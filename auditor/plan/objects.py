@@ -29,7 +29,7 @@ def load_system(text: str) -> Target:
     if the import fails (see ``import_object``), or if the result is not a system.
     """
     value = import_object(text)
-    with guard_call(f"to read {text!r}", None, "Correct it."):
+    with guard_call(f"to read {text!r}", None, "Correct this object."):
         target = convert_to_target(value, text)
         if get_origin(target).is_external and target.name == DEFAULT_SYSTEM_NAME:
             module = text.partition(":")[0].rpartition(".")[2]
@@ -47,7 +47,7 @@ def import_object(text: str) -> Any:
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
-    with guard_call(f"to import {module!r} for {text!r}", None, "Correct it."):
+    with guard_call(f"to import {module!r} for {text!r}", None, "Correct this module."):
         try:
             value: Any = importlib.import_module(module)
         except ModuleNotFoundError as error:
@@ -61,7 +61,7 @@ def import_object(text: str) -> Any:
             if not hasattr(value, part):
                 public = sorted(n for n in vars(value) if not n.startswith("_"))[:12]
                 found = ", ".join(public) or "nothing"
-                raise InputError(f"Expected {part!r} in {module}, got {found}. Name one of these.")
+                raise InputError(f"Expected {part!r} in {module}, got {found}. Correct the name.")
             value = getattr(value, part)
     return value
 
@@ -102,7 +102,7 @@ def apply_settings(target: _Claimant, settings: Mapping[str, Any], text: str) ->
         if key not in known:
             raise InputError(
                 f"Expected a setting of {text} ({', '.join(known)}), got {key!r}. "
-                f"{suggest_names(key, known, '') or 'Rename it.'}"
+                f"{suggest_names(key, known, '') or 'Remove this setting.'}"
             )
     changed: _Claimant = replace(target, **settings)  # type: ignore[type-var]
     return changed

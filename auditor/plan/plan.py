@@ -340,7 +340,7 @@ class Plan(BaseModel):
                 _check_names("targets", (name,), "settings", name)
                 raise PlanError(
                     "Expected settings of audited targets only, got settings for "
-                    f"{shorten_repr(name)}. Add it to the targets, or remove its settings.",
+                    f"{shorten_repr(name)}. Add this target, or remove its settings.",
                     "settings",
                     name,
                 )
@@ -490,23 +490,23 @@ def _refuse(error: ValidationError) -> PlanError:
     location = first["loc"][:3] if setting else first["loc"]  # further keys name types of a union
     if first["type"] == "extra_forbidden":
         known, key = ", ".join(Plan.model_fields), ".".join(map(str, location))
-        remedy = suggest_names(key, list(Plan.model_fields), "") or "Remove or rename it."
-        message = f"expected one of the keys {known}, got {shorten_repr(key)}. {remedy}"
+        remedy = suggest_names(key, list(Plan.model_fields), "") or "Remove or rename this key."
+        message = f"Expected one of the keys {known}, got {shorten_repr(key)}. {remedy}"
         return PlanError(message, *location)
     if first["type"] == "literal_error":
         names = re.findall(r"'([^']+)'", first["ctx"]["expected"])
         near = suggest_names(str(first["input"]), names, "They are")
-        message = f"expected a name of {location[0]}, got {shorten_repr(first['input'])}. {near}"
+        message = f"Expected a name of {location[0]}, got {shorten_repr(first['input'])}. {near}"
         return PlanError(message, *location)
     value, why = shorten_repr(first["input"]), first["msg"]
     if setting:
-        why = "It is a number or text"
+        why = "a number or a text is expected"
         if location[2] in PART_FAMILIES:
-            why = "It is a name, or a table of a name and settings"
+            why = "a name is expected, or a table of a name and settings"
     elif location[0] == "settings" and len(location) == 2:
-        why = f'Settings belong to a target: settings={{"TARGET": {{{location[1]!r}: {value}}}}}'
+        why = f'settings belong to a target: settings={{"TARGET": {{{location[1]!r}: {value}}}}}'
     elif first["type"] == "tuple_type":
-        why = f"It is a list, for example [{value}]"
+        why = f"a list is expected, for example [{value}]"
     key = ".".join(map(str, location))[:80]
     return PlanError(f"{key}={value} is refused: {why}. Give another value.", *location)
 

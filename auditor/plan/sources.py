@@ -110,7 +110,7 @@ def check_source(
     for table in tables:
         if table is not None and not _is_table(table):
             kind = f"{TABLE_DESCRIPTION} of users or items"
-            raise InputError(f"Expected {kind}, got {table!r}. Check the path.")
+            raise InputError(f"Expected {kind}, got {table!r}. Give such a path.")
     names, path = FAMILIES["datasets"].list_names(), Path(data)
     exists = os.path.exists(path)  # unlike Path.exists, this accepts names that are too long
     if data not in names and exists and not (path.is_file() or path.is_dir()):

@@ -45,17 +45,17 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         got = f"{str(path)!r} ({why})"
-        raise InputError(f"Expected a readable {noun}, got {got}. Check the path.") from error
+        raise InputError(f"Expected a readable {noun}, got {got}. Give such a file.") from error
     for end, dots in find_statement_ends(text):
         if dots > MAX_KEY_DOTS:
             raise InputError(
-                f"Expected at most {MAX_KEY_DOTS} dots in a statement of a {noun}, got "
-                f"{dots} in the statement that ends in line {end} of {path}. Shorten its keys."
+                f"Expected keys of at most {MAX_KEY_DOTS} dots in the {noun}, got {dots} dots in "
+                f"the statement that ends in line {end} of {path}. Shorten the keys there."
             )
     try:
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"Expected TOML in {path}, got: {error}. Correct that line.") from error
+        raise InputError(f"Expected TOML in {path}, got: {error}. Correct the file.") from error
 
 
 def find_statement_ends(text: str) -> Iterator[tuple[int, int]]:
@@ -168,7 +168,7 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
     if (tables is None) == (not values):
         raise InputError(
             f"Expected either the keys of one claim in {path}, or tables [[claim]], got "
-            f"{'keys and tables' if values else 'no claim'}. Write, for example, epsilon = 1.0."
+            f"{'keys and tables' if values else 'no claim'}. Write one of the two forms."
         )
     listed = tables if isinstance(tables, list) else [tables or values]
     if not listed:
@@ -191,10 +191,10 @@ def _format_error(error: ValidationError) -> str:
     first = error.errors()[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "missing":
-        return f"Expected {key} in the claim, got none. Give it."
+        return f"Expected {key} in the claim, got none. Add {key}."
     if first["type"] == "extra_forbidden":
         known = ", ".join(StatedClaim.model_fields)
-        return f"Expected one of {known} in the claim, got {key!r}. Remove or rename it."
+        return f"Expected one of {known} in the claim, got {key!r}. Remove or rename {key}."
     message = first["msg"].removeprefix("Input should be ")
     got = shorten_repr(first["input"])
-    return f"Expected {key} {message} in the claim, got {got}. Give another value."
+    return f"Expected {key} of the claim to be {message}, got {got}. Give another value."

@@ -189,7 +189,7 @@ def reproduce_papers(
     if not parts:
         raise InputError(
             f"Expected --only to select a part, got no part whose name contains {_join_or(only)}. "
-            f"Parts are, for example, {', '.join(part.name for _, part in every[:3])}."
+            f"Give words of a part, such as {', '.join(part.name for _, part in every[:3])}."
         )
     made = {task: result for task in parts if (result := done.get(task)) is not None}
     missing = [

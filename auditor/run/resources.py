@@ -63,12 +63,12 @@ def make_resources(
     cores = (os.cpu_count() or 1) if cluster is None else cluster.count_workers()
     count = cores if jobs is None else jobs
     if count < 1:
-        raise InputError(f"Expected jobs >= 1, got jobs={count}. Leave it out to use all cores.")
+        raise InputError(f"Expected jobs >= 1, got jobs={count}. Omit jobs to use all cores.")
     if device != "cpu":
         check_device(device)
     if memory is not None and not 0 < memory < math.inf:
         raise InputError(
-            f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out to use all."
+            f"Expected a positive memory in GiB, got memory={memory!r}. Omit memory to use all."
         )
     available = detect_memory_bytes() if cluster is None else cluster.get_memory_bytes()
     size = available if memory is None else memory * 2**30

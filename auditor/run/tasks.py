@@ -39,9 +39,9 @@ MAX_QUICK_ROUNDS = 20
 _READ_SECONDS = 1e-7
 # Notes of an audit whose plan has an empty list of attacks, or lacks the local game.
 NO_ATTACK_NOTE = (
-    "No attack was run: the plan's list of attacks is empty. Leave it out for all attacks."
+    "No attack was run: the plan's list of attacks is empty. Leave out the list for all attacks."
 )
-NO_LOCAL_NOTE = "No attack was run and no utility measured: both need the local game. Add it."
+NO_LOCAL_NOTE = "No attack was run and no utility measured: both need the local game. Add local."
 
 
 @dataclass(frozen=True, slots=True)

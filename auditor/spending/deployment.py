@@ -174,8 +174,8 @@ def _parse_values(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | Non
         if name not in names or name in values or (number is not None and number != number):
             example = "epsilon=1,k=4" if kind is RANDOMIZED_RESPONSE else f"{kind.symbol}=1.1"
             raise InputError(
-                f"Expected {kind.name} such as {example}, got {str(stated)[:80]!r}. Correct it, or "
-                f"give only the name {kind.symbol} to compute its value."
+                f"Expected {kind.name} such as {example}, got {str(stated)[:80]!r}. Give a "
+                f"text of this form, or only the name {kind.symbol} to compute its value."
             )
         values[name] = number
     return values
@@ -467,15 +467,15 @@ class AccountRequest:
         clipped = self.unit == Unit.INTERACTION and not self.is_local
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
-                "Expected interactions_per_user only if noise is added to sums over users and unit="
-                f"interaction, got unit={self.unit}, noise on reports={self.is_local}. Omit it."
+                "Expected interactions_per_user only if unit=interaction and noise is on sums over "
+                f"users, got unit={self.unit}, noise on reports={self.is_local}. Omit the former."
             )
         if self.rate is not None and self.users is not None:
             drawn = self.rate * self.users
             if round(drawn) < 1 or abs(drawn - round(drawn)) > 1e-6 * drawn:
                 raise InputError(
-                    f"Expected rate times users to be a whole number of units, got {self.rate:g} x "
-                    f"{self.users:,} = {drawn:g}. Give rate={max(1, round(drawn)) / self.users!r}."
+                    f"Expected rate times users to be a whole number of units, got {self.rate!r} x "
+                    f"{self.users:,} = {drawn!r}. Give rate={max(1, round(drawn)) / self.users!r}."
                 )
 
     @property

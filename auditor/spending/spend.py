@@ -316,7 +316,7 @@ def _resolve(
             )
     promised = claimed if target is None else target
     if promised is not None and not promised >= 0.0:
-        raise InputError(f"Expected a claimed epsilon >= 0, got {promised!r}. Give such a number.")
+        raise InputError(f"Expected a claimed epsilon >= 0, got {promised!r}. Give a number.")
     return math.inf if promised is None else float(promised)
 
 
@@ -354,7 +354,7 @@ def _judge(deployment: Deployment, case: ScopedClaim, accountants: Sequence[Acco
         raise AuditError(
             f"Expected no lower bound above the proved epsilon {upper.epsilon:.9g} at delta="
             f"{upper.delta:.3g} for {deployment.name}, got {lower.epsilon:.9g}. One of the two "
-            "bounds is wrong. Report it, and trust neither."
+            "bounds is wrong. Report this line, and trust neither bound."
         )
     # The two bounds may be equal except for rounding.
     capped = replace(lower, epsilon=min(lower.epsilon, upper.epsilon))

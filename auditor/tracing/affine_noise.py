@@ -198,7 +198,7 @@ def apply_to_noise(
     """
     seeds = any(isinstance(value, AffineNoise) and value.is_random_seed for value in values)
     if seeds and function not in _OF_SEEDS:
-        raise NotTraced("the code uses a random integer of over 2^40 values for more than a seed")
+        raise NotTraced("the code uses a random integer of over 2^40 values, but not as a seed")
     rule = _RULES.get(function)
     if rule is None:
         name = getattr(function, "__name__", str(function))

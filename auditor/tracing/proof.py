@@ -155,7 +155,7 @@ class _TagPair:
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _are_equal(*pair)]
         if lost and len(pairs) > 1:
-            raise NotTraced("several parts depend on the input, and rare paths were left out")
+            raise NotTraced("several outputs depend on the input, and rare paths were left out")
         # All normal numbers together are equivalent to one normal number. Other blocks are combined
         # to all their joint values.
         shifts, dense = [], []

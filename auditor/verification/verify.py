@@ -237,7 +237,7 @@ def search_pair(
     best, pair = search()
     if best < 0:
         raise InputError(
-            "Expected inputs to be a strategy of 2 or more values, got one or none. Widen it."
+            "Expected inputs to be a strategy of 2 or more values, got one or none. Widen inputs."
         )
     if exceeds(best, claim.epsilon):
         _, pair = search(stop_above=(claim.epsilon + best) / 2.0)
@@ -566,7 +566,7 @@ def _measure_bound(
                 samples=samples,
                 rng=rng,
             ).bound
-    raise AssertionError("Expected shapes of outputs as texts, got other outputs. Report this bug.")
+    raise AssertionError("Expected a bound from outputs or shapes, got none. Report this bug.")
 
 
 def _check_arguments(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
@@ -620,7 +620,7 @@ def _check_inputs(inputs: list[Any] | None) -> list[Any]:
     different = len(set(map(make_input_key, chosen)))
     if not 2 <= different <= len(chosen) <= MAX_INPUTS:
         raise InputError(
-            f"Expected 2 to {MAX_INPUTS} different inputs, got {different} in a list of "
-            f"{len(chosen)}. Give the inputs that differ most."
+            f"Expected at most {MAX_INPUTS} inputs with 2 or more different values, got "
+            f"{len(chosen)} inputs with {different}. Give the inputs that differ most."
         )
     return chosen

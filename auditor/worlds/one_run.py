@@ -393,7 +393,7 @@ def make_one_run_worlds(
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
         raise InputError(
-            "Expected estimator auto, guesses or trade-off for one training, got another. Omit it."
+            "Expected estimator auto, guesses or trade-off for one training, got another. Use auto."
         )
 
     return Worlds(names=names, scope=scope, draw=draw, statistic_name="score", run_canaries=coins)

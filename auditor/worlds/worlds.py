@@ -232,7 +232,7 @@ def check_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
         came = f"a {type(drawn).__name__}" if array.dtype == object else f"shape {array.shape}"
         raise InputError(
             f"Expected {size} outputs for {origin}, got {came}. "
-            "Return an array whose first axis has length `size`."
+            f"Return an array whose first axis has length {size}."
         )
     if array.dtype.kind not in "biufUS":
         objects = array.dtype == object

@@ -64,7 +64,7 @@ def build_regulator_section(record: Contents, glance: Summary) -> DocSection:
     texts = (
         *_describe_audit(record, glance),
         glance.verdict_sentences,
-        f"Attacks: {glance.attack_details}.",
+        f"{glance.attack_details}.",
         *(f"{risk}: {text}" for risk, text in risks),
         say.fill_text("note", "limit"),
         f"Measures to take: {glance.advice}",
@@ -301,7 +301,7 @@ def _format_value(leak: Leak) -> Quantity:
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
         f"{metrics.describe_interval(gain)} above the best guess" if gain else "",
-        f"lower limit corrected for all results: {say.format_short(leak.result_lower_limit)}",
+        f"lower limit, corrected for multiple testing: {say.format_short(leak.result_lower_limit)}",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))

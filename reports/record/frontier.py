@@ -320,8 +320,8 @@ def _make_frontier(
     return Frontier(
         target=swept.variants[places[0]].target,
         utility_metric=figure.metric,
-        utility_protocol=figure.view,
-        attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
+        utility_protocol=say.PHRASES["protocol"].get(figure.view, figure.view),
+        attack="" if strongest is None else f"{strongest.metric}, adversary: {strongest.view}",
         epsilon_scope=scope,
         whole_user_scope=wider,
         points=tuple(

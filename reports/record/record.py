@@ -158,7 +158,7 @@ class Record(Contents):
         """
         if what not in _TABLES:
             raise InputError(
-                f"Expected argument what as one of {', '.join(_TABLES)}, got {what!r}. Correct it."
+                f"Expected argument what as one of {', '.join(_TABLES)}, got {what!r}. Name one."
             )
         return _make_frame(flatten_rows(getattr(self, what)))
 

@@ -267,9 +267,9 @@ def _check_verdicts(record: Contents, path: Path) -> None:
         except InputError as error:
             raise InputError(f"In {path}, {place}: {error}") from error
         if (again.verdict, again.is_vacuous) != (finding.verdict, finding.vacuous):
-            place += f" of {path}"
+            how = "computed again from claim, proof and measurement of the record"
             raise _make_edit_error(
-                f"verdict {again.verdict} in {place}, from its claim, proof and measurement",
+                f"verdict {again.verdict} (vacuous={again.is_vacuous}) in {place} of {path}, {how}",
                 got=f"{finding.verdict} (vacuous={finding.vacuous})",
             )
 
@@ -292,7 +292,7 @@ def _check_severity(stored: Any, record: Contents, path: Path) -> None:
         return
     derived = _derive_severity(record)
     if stored != derived:
-        raise _make_edit_error(f"severity {derived} in {path}, from its rows", got=str(stored))
+        raise _make_edit_error(f"severity {derived} in {path}, by its rows", got=str(stored))
 
 
 def to_json(value: Any, place: str = "") -> Any:
@@ -309,7 +309,7 @@ def to_json(value: Any, place: str = "") -> Any:
         return [to_json(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
-            raise IncompleteError(f"Expected a number at {place}, got NaN. Omit it in the record.")
+            raise IncompleteError(f"Expected a number at {place}, got NaN. Omit NaN in the record.")
         return "inf" if value > 0 else "-inf"
     return value
 

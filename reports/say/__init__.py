@@ -502,7 +502,7 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
         return
     yield "inputs", f"Input a is “{witness.input_a}”, and input b is “{witness.input_b}”."
     guess = "ba"[measured.samples is not None or witness.probability_a >= witness.probability_b]
-    yield "output", f"The adversary guesses input {guess} from “{witness.output}”."
+    yield "output", f"Given “{witness.output}”, the adversary guesses input {guess}."
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     label = label_event_probability(measured).lower()
     yield label, f"The {label} of this output is {a} under input a and {b} under input b."

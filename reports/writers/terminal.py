@@ -194,8 +194,8 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         console.print(table)
         levels = system.baseline_utilities
         notes = (
-            f"Test protocol of {system.axis_label}: {system.utility_protocol}",
-            *(f"utility of {x.name}: {frontier.format_baseline_utility(x)}" for x in levels),
+            f"Test of {system.axis_label}: {system.utility_protocol}",
+            *(f"result of {x.name}: {frontier.format_baseline_utility(x)}" for x in levels),
             f"gain: “{system.attack}” minus a guess" if system.attack else "no attack ran",
             f"scope of epsilon: {system.epsilon_scope}" if system.epsilon_scope else "",
         )
@@ -269,7 +269,7 @@ def print_advantages(record: Contents, console: Console) -> None:
     print_hanging(
         console,
         "Share of the gap from guessing to certainty that the attack is shown to close: a lower "
-        "limit, corrected for all results of the system; 0% if no result is shown to beat "
+        "limit, corrected for multiple testing in the system; 0% if no result is shown to beat "
         "guessing; - if the attack did not run, or has no result with a baseline.",
     )
 

@@ -187,7 +187,7 @@ def find_columns(
     if strange := [role for role in columns if role not in COLUMN_ROLES]:
         known = ", ".join((*COLUMN_ROLES, "zeros", *table_file.TEXT_FILE_KEYS))
         raise InputError(
-            f"Expected keys of columns among {known}, got {', '.join(strange)}. Use only these."
+            f"Expected keys of columns among {known}, got {', '.join(strange)}. Use these keys."
         )
     given = {
         role: name
@@ -196,9 +196,9 @@ def find_columns(
     }
     if absent := [name for name in given.values() if name not in names]:
         quoted_names = ", ".join(map(repr, absent))
-        raise InputError(f"Expected a column {quoted_names}, got none. {note} Name another.")
+        raise InputError(f"Expected a column {quoted_names}, got none. {note} Name one.")
     if len(set(given.values())) < len(given):
-        raise InputError(f"Expected a different column per key, got {given}. {note} Name another.")
+        raise InputError(f"Expected a different column per key, got {given}. {note} Change one.")
     rest = [name for name in names if name not in given.values()]
     unnamed = [role for role in COLUMN_ROLES if role not in columns]
     usual = {key: table_file.find_usual_column(rest, USUAL_NAMES_BY_ROLE[key]) for key in unnamed}

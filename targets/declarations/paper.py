@@ -516,7 +516,7 @@ def _parse_file(package: str, name: str, kind: type[_Kind]) -> _Kind:
     try:
         return kind.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
-        raise InputError(f"Expected a paper's declarations in {path}, got: {error}") from error
+        raise InputError(f"Expected a valid {path}, got: {error}. Correct this file.") from error
 
 
 def _parse_optional(package: str, name: str, kind: type[_Kind]) -> _Kind:

@@ -286,8 +286,8 @@ class FederatedSystem(ComposedSystem):
         """
         if request.broadcast is None:
             raise InputError(
-                "Expected the arrays of a model as the broadcast, got none. Give those of the "
-                "learner's init_model."
+                "Expected the arrays of a model as the broadcast, got none. Give the arrays that "
+                "init_model of the learner returns."
             )
         clients = self._make_devices(request.profiles, request.streams, request.sender_rows)
         return self._send(clients, request.broadcast, request.compute)[0]

@@ -44,7 +44,7 @@ class Domain:
             raise InputError(f"Expected numbers as the input, got {value!r}. Encode it as numbers.")
         if array.shape[array.ndim - len(self.shape) :] != self.shape:
             raise InputError(
-                f"Expected an input with the last axes {self.shape}, got {array.shape}. Reshape it."
+                f"Expected inputs with last axes {self.shape}, got {array.shape}. Change the input."
             )
         if self.values is not None:
             inside = np.isin(array, self.values)

@@ -173,9 +173,9 @@ class Manifest(BaseModel):
         try:
             values = json.loads(path.read_bytes())
         except (ValueError, RecursionError) as error:
-            raise InputError(f"Expected JSON in {path}, got: {error}. Write it again.") from error
+            raise InputError(f"Expected JSON in {path}, got: {error}. Correct the file.") from error
         if not isinstance(values, dict):
-            raise InputError(f"Expected a JSON object in {path}, got {values!r:.60}. Correct it.")
+            raise InputError(f"Expected a JSON object in {path}, got {values!r:.60}. Write one.")
         return cls.create(str(path), **values)
 
     def to_json(self) -> str:
@@ -328,7 +328,7 @@ class Recording:
         rounds.sort(key=lambda each: each.number)
         if len({each.number for each in rounds}) != len(rounds):
             folder = path / ROUNDS_FOLDER
-            raise InputError(f"Expected each round once in {folder}, got one twice. Rename one.")
+            raise InputError(f"Expected each round once in {folder}, got one twice. Renumber one.")
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
         if route is not None and not made.max_vantage.sees_all_of(route):
@@ -485,6 +485,6 @@ def _read_round(folder: Path, digest: Any, memory: float) -> RecordedRound:
 def _open_once(before: ArrayFile | None, entry: Path) -> ArrayFile:
     if before is not None:
         raise InputError(
-            f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Remove it."
+            f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Remove one."
         )
     return READER_BY_SUFFIX[entry.suffix](entry)

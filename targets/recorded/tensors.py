@@ -206,7 +206,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
     def _make_broken_error(self, error: Exception) -> InputError:
         why = " ".join(str(error).split())[:160] or type(error).__name__
         return InputError(
-            f"Expected a complete file of arrays at {self.path}, got: {why}. Write it anew."
+            f"Expected a complete file of arrays at {self.path}, got: {why}. Write this file anew."
         )
 
 
@@ -550,7 +550,7 @@ class MessageFile:
 
         Both arguments are texts.
         """
-        return InputError(f"Expected {expected} in {self.path}, got {got}. Write it anew.")
+        return InputError(f"Expected {expected} in {self.path}, got {got}. Write this file anew.")
 
     def _find_starts(self, tensors: ArrayFile, name: str, form: PartForm) -> NDArray[np.int64]:
         heads = tensors.headers

@@ -289,7 +289,7 @@ def check_arrays(
     """
     shapes = {name: array.shape for name, array in arrays.items()}
     for name in sorted(shapes.keys() | like.keys()):
-        expected, shape = like.get(name, "none"), shapes.get(name, "none")
+        expected, shape = (each.get(name, "none (no such array)") for each in (like, shapes))
         if expected != shape:
             raise InputError(
                 f"Expected {name!r} of shape {expected} in {what}, got {shape}{where}. {remedy}"

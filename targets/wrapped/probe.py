@@ -300,7 +300,7 @@ def _run_in_new_process(trial: _Trial, history: History) -> ClientMessage | None
             why = str(error.__cause__).strip('"\n').splitlines()[-1]
         raise InputError(
             f"Expected a client that can be sent to another process, got {why:.140} "
-            f"({locate_source(trial.function)}). Create the objects that it needs inside of it."
+            f"({locate_source(trial.function)}). Create what the client needs in the client."
         ) from error
     finally:
         executor.shutdown(kill_workers=True)

@@ -57,7 +57,7 @@ def flatten(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], ArrayStruct
     form: dict[str, str] = {}
     build = _split(value, "", arrays, form, what, _DEPTH)
     if not arrays:
-        raise InputError(f"Expected arrays in {what}, got {value!r:.80}. Give at least one number.")
+        raise InputError(f"Expected an array or a number in {what}, got {value!r:.80}. Add one.")
     return arrays, ArrayStructure(build, form)
 
 

@@ -161,7 +161,7 @@ class WrappedSystem(System):
             if not (callable(value) or (value is None and name != "client")):
                 raise InputError(
                     f"Expected a function as {name}, got {value!r:.60}. "
-                    "Give, for example, a lambda of (history, model, rng) as client."
+                    f"Give the function itself, such as {name}=my_function."
                 )
         if not SYSTEM_NAME_REGEX.fullmatch(self.title):
             raise InputError(
@@ -382,7 +382,7 @@ class WrappedSystem(System):
         made = self.model
         if callable(made):
             what = f"a model of {n_items} items from your function"
-            with guard_call(what, made, "Mend it, or give the first model itself."):
+            with guard_call(what, made, "Correct it, or give the first model itself."):
                 made = made(n_items)
         elif self.n_items is not None and n_items != self.n_items:
             raise InputError(
@@ -561,7 +561,7 @@ class ReceivedUploads(Sequence[Any]):
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         if not -len(self) <= place < len(self):
-            raise IndexError(f"Expected a message index below {len(self)}, got {place}. Lower it.")
+            raise IndexError(f"Expected an index of {len(self)} messages, got {place}. Change it.")
         client = np.array([place % len(self)])
         parts = {n: c.to_dense(client)[0] for n, c in self._uploads.components.items()}
         return self._structure.rebuild(parts)

@@ -269,10 +269,10 @@ def test_a_large_epsilon_is_written_as_in_reports() -> None:
 
 def test_bounds_of_the_wrong_side_or_scope_are_refused() -> None:
     for accounted in (lower(1), upper(1, scope=PEERS)):
-        with pytest.raises(InputError, match="accounted to be an upper bound"):
+        with pytest.raises(InputError, match="`accounted` to be an upper bound"):
             judge_claim(claimed(1), scope=ROUND, accounted=accounted)
     for measured in (upper(1), lower(1, scope=TRAINING)):
-        with pytest.raises(InputError, match="measured to be a lower bound"):
+        with pytest.raises(InputError, match="`measured` to be a lower bound"):
             judge_claim(claimed(1), scope=ROUND, measured=measured)
 
 

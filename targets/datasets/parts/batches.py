@@ -70,7 +70,7 @@ class TypedTable:
         _, batches = self._guard(lambda: self.open_batches(list(names.values())))
         while (batch := self._guard(lambda: next(batches, None))) is not None:
             if row + batch.num_rows >= 2**31:
-                raise make_layout_error(self.label, "< 2^31 rows", got=row + batch.num_rows)
+                raise make_layout_error(self.label, "fewer than 2^31 rows", "more", "Omit rows.")
             if batch.num_rows:
                 yield self._guard(partial(self._make_block, batch, row, names, specs))
             row += batch.num_rows
@@ -106,7 +106,7 @@ class TypedTable:
             if values is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
                 got = f"a column of type {column.type}"
-                raise make_layout_error(self.label, f"{entry}s that are {kind}", got=got)
+                raise make_layout_error(self.label, f"{entry}s as {kind}", got, "Convert them.")
             columns[at] = values
         return RowBlock(
             first_row=row,

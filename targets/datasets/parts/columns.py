@@ -137,7 +137,7 @@ BytesPattern = re.Pattern[bytes]
 
 # Advice at the end of errors: for invalid content, and for a missing value.
 REPAIR_FILE_ADVICE = "Repair the file, or fetch it again."
-FILL_VALUE_ADVICE = "Fill it in, or leave the row out."
+FILL_VALUE_ADVICE = "Add the value, or leave the row out."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ class InteractionRows:
         codes = {role: each.encode_ids() for role, each in ends.items()}
         count = len(codes["user"].id_indices)
         if count >= 2**31:
-            raise make_layout_error(file.label, "fewer than 2^31 rows", got=count)
+            raise make_layout_error(file.label, "fewer than 2^31 rows", count, "Omit rows.")
         return cls(
             users=codes["user"],
             items=codes["item"],

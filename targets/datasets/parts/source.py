@@ -112,7 +112,7 @@ class DataFiles:
         except Exception as error:  # damage causes a dozen kinds of exception in zipfile
             raise InputError(
                 f"Expected a readable directory or complete archive, got {self.path}, which is "
-                f"damaged or not accessible ({error}). Fetch it again."
+                f"damaged or not accessible ({error}). Check its permissions, or fetch it again."
             ) from error
         if is_folder:
             yield {file.name: file.open for file in files if file.is_file()}

@@ -53,8 +53,8 @@ class GridNoise(IntervalMechanism, ABC):
         farthest = max(abs(self.low), abs(self.high)) / self.step
         if not (self.low < self.high and farthest <= _FARTHEST and self.sensitivity_steps >= 1):
             raise InputError(
-                f"Expected low < high, at least one step apart and within 2^52 steps of 0, got "
-                f"low={self.low!r}, high={self.high!r}, step={self.step!r}. Change the step."
+                f"Expected low < high, a step or more apart and within 2^52 steps of 0, got low="
+                f"{self.low!r}, high={self.high!r}, step={self.step!r}. Change low, high or step."
             )
 
     @property

@@ -68,8 +68,8 @@ class LoaderPatch:
                 ) from error
         if not isinstance(inspect.unwrap(getattr(function, "__func__", function)), FunctionType):
             raise InputError(
-                f"Expected data to be a Python function of the app, got {function!r:.60}. Name "
-                "the function that returns the device's data."
+                f"Expected data to name a function written in Python, got {function!r:.60}. Name "
+                "the app's function that returns the device's data."
             )
         return cls(getattr(function, "__func__", function), adapt or (lambda history: history))
 

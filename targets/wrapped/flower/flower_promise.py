@@ -248,7 +248,7 @@ def _read_local_mod(mod: Any) -> FlowerPromise:
     if not (epsilon > 0 and 0 < delta < 1):
         raise InputError(
             f"Expected LocalDpMod with epsilon > 0 and delta in (0, 1), got epsilon={epsilon:g} "
-            f"and delta={delta:g}, for which its noise is not defined. Change them."
+            f"and delta={delta:g}, for which noise is not defined. Change these settings."
         )
     factor = math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
     sigma, needed = stated * factor, 2.0 * clip / find_gaussian_mu(epsilon, delta)

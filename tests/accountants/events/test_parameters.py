@@ -44,7 +44,7 @@ SENSIBLE = [
 def test_a_parameter_outside_its_range_is_refused_by_name(event: DpEvent) -> None:
     with pytest.raises(InputError) as caught:
         check_parameters(event)
-    named = re.match(r"Expected (\w+) .*, got (\1=.*)\. Correct the event", str(caught.value))
+    named = re.match(r"Expected (\w+) .*, got (\1=.*)\. Correct \1\.", str(caught.value))
     assert named[2] in repr(event)
 
 

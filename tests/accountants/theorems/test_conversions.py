@@ -189,7 +189,7 @@ REFUSED = [
     ((ITEM, REPLACE), (USER, ANY), "does not hide how many"),
     ((ITEM, ANY), (RATING, ANY), "it is unknown how many interactions change"),
     ((ATTRIBUTE, ANY), (USER, ANY), "it is unknown how many attributes change"),
-    ((REPORT, REPLACE), (USER, ANY), "does not imply any pair for a user"),
+    ((REPORT, REPLACE), (USER, ANY), "does not cover any pair"),
     ((REPORT, ANY), (USER, PRESENCE), "not that they send"),
     ((BIT, ANY), (USER, PRESENCE), "not that they send"),
     ((REPORT, ANY), (COORDINATE, ANY), "it is unknown how many reports change"),

@@ -226,7 +226,7 @@ RNG = np.random.default_rng(0)
 
 
 def test_evidence_with_nan_raises() -> None:
-    with pytest.raises(ArithmeticError, match="Repair the reader"):
+    with pytest.raises(ArithmeticError, match="Correct the read method"):
         Evidence(users=np.arange(1), log_ratio=np.array([[0.0, np.nan]]))
 
 

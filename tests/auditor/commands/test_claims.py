@@ -200,7 +200,7 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("fcf", "--tables"), "dp-privrec"),
         (("--all", "--tables"), "one of a target"),
         (("--tables", "--junit", "x"), "or --all with --junit, got --tables"),
-        (("6", "--junit", "/nowhere/x"), "a folder that exists"),
+        (("6", "--junit", "/nowhere/x"), "files in existing folders"),
         (("lfl-sgdmf", "--set", "sigma=1e-300"), "less extreme"),
         (("fmf-ldp", "--set", "epsilon=1e-15"), "in [1e-9, 1e100], got epsilon=1e-15"),
         (("dplcf-sp", "--set", "epsilon=1e-12"), "in [1e-9, inf), where doubles hold its rates"),

@@ -120,9 +120,9 @@ def test_curve_and_divergences_are_shown_only_on_request(scores: str) -> None:
             "estimator all-thresholds for --curve and --renyi, got --one-run",
         ),
         (["--renyi", "2", "--estimator", "joint-binomial"], "got --estimator joint-binomial"),
-        (["--renyi", "1"], "a Renyi order above 1, got order=1."),
-        (["--renyi", "nan"], "a Renyi order above 1, got order=nan"),
-        (["--renyi", "inf"], "a Renyi order above 1, got order=inf"),
+        (["--renyi", "1"], "a finite Renyi order > 1, got order=1."),
+        (["--renyi", "nan"], "a finite Renyi order > 1, got order=nan"),
+        (["--renyi", "inf"], "a finite Renyi order > 1, got order=inf"),
         (["--renyi", "two"], "two"),
     ],
 )

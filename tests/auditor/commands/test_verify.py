@@ -97,7 +97,7 @@ def test_sarif_and_junit_files_have_the_verdict(
         "epsilon 0.5 [report / any pair / server / report]"
     ]
     assert {"determinism", "floating point"} < {case.get("name") for case in cases}
-    assert "Expected a file in a folder that exists" in refusal(
+    assert "--junit as files in existing folders" in refusal(
         *words, "--junit", tmp_path / "no" / "found.xml"
     )
 

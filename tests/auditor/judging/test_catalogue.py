@@ -105,7 +105,7 @@ def test_bad_noise_of_an_entry_is_refused(draws: str, settings: dict, match: str
 
 
 def test_an_entry_without_a_target_needs_its_noise() -> None:
-    with pytest.raises(InputError, match="Expected the key draws for theirs, with the name"):
+    with pytest.raises(InputError, match="Expected the key draws in the catalogue entry of theirs"):
         ReleasedCode.from_entry(entry(), {}).get_event(SCOPE, MANY)
 
 

@@ -168,7 +168,7 @@ def test_mixed_senders_outside_the_truth_are_refused(tmp_path: Path, route: str)
 
 def test_a_truth_of_other_users_or_items_is_refused(tmp_path: Path) -> None:
     data = write_recording(tmp_path, list(range(12)), [100 + n for n in range(9)])
-    with pytest.raises(InputError, match="items of the recording, such as 100, in the truth"):
+    with pytest.raises(InputError, match="the recording's items, such as 100, got others"):
         run_attacks(tmp_path, truth=Interactions.create(np.eye(12, 9)))
     write_recording(tmp_path / "b", [f"p{n}" for n in range(12)])
     with pytest.raises(InputError, match="no user for 12 of 12 senders, such as 'p0'"):
@@ -339,7 +339,7 @@ def test_a_user_system_is_recorded_without_its_truth(tmp_path: Path, data: Inter
     out = record_uploads(system, data=data, out=tmp_path / "run")
     assert not (out / "truth.npz").exists()
     assert Recording.open(out).manifest.algorithm == "plain-bits"
-    with pytest.raises(InputError, match="Expected out to be empty or new"):
+    with pytest.raises(InputError, match="Expected out to be an empty or new directory"):
         record_uploads(system, data=data, out=out)
     for targets in ((), ("all",), ("fcf", "fedrec")):
         with pytest.raises(InputError, match="one target"):

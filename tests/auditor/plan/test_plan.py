@@ -49,7 +49,7 @@ def test_a_plan_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("seed = 1\nsede = 2\n", r"plan\.toml, line 2: expected one of the keys .*'sede'"),
+        ("seed = 1\nsede = 2\n", r"plan\.toml, line 2: Expected one of the keys .*'sede'"),
         ("seed = -1\n", r"line 1: seed=-1 is refused"),
         ("data = 'synthetic'\n\nconfidence = nan\n", r"line 3: confidence=nan"),
         ("confidence = 1.5\n", r"confidence=1.5"),
@@ -85,7 +85,7 @@ def test_a_plan_file_is_read(tmp_path: Path) -> None:
         ("targets = 'fcf'\n", r"for example \['fcf'\]"),
         ("[settings.dplcf-sp]\nneighbours = 2.5\n", "whole number"),
         (FEDNCF + "route = 'tor'\n", "line 3: Expected a name from `auditor list routes`"),
-        (FEDNCF + "protection = [1]\n", "It is a name, or a table"),
+        (FEDNCF + "protection = [1]\n", "a name is expected, or a table"),
         (FEDNCF + "protection = {epsilon = 3}\n", "Name one: adaptive-laplace, gaussian"),
         (FEDNCF + "rounds = 2\nlearner = {name = 'ncf', dimension = 0}\n", "line 4: Expected dim"),
         (FEDNCF + "protection.name = 'laplace'\nprotection.epsilon = 'x'\n", "got 'x'"),

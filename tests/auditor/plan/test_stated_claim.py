@@ -29,10 +29,10 @@ def test_the_default_adjacency_depends_on_the_unit(values: dict[str, str], scope
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"epsilon": -1}, "epsilon greater than or equal to 0 in the claim, got -1"),
-        ({"epsilon": "one"}, "epsilon a valid number"),
+        ({"epsilon": -1}, "epsilon of the claim to be greater than or equal to 0, got -1"),
+        ({"epsilon": "one"}, "epsilon of the claim to be a valid number"),
         ({}, "Expected epsilon in the claim, got none"),
-        ({"epsilon": 1, "delta": 1}, "delta less than 1"),
+        ({"epsilon": 1, "delta": 1}, "delta of the claim to be less than 1"),
         ({"epsilon": 1, "unit": "person"}, "got 'person'"),
         ({"epsilon": 1, "eps": 2}, "Expected one of epsilon, delta"),
     ],
@@ -59,7 +59,7 @@ def test_a_file_has_one_claim_or_several(tmp_path: Path) -> None:
         ("", "got no claim"),
         ("epsilon = 1\n[[claim]]\nepsilon = 2", "got keys and tables"),
         ("claim = [1]", "Expected a table as a claim"),
-        ("a." * 130_000 + "a = 1", "at most 256 dots in a statement of a file of claims"),
+        ("a." * 130_000 + "a = 1", "at most 256 dots in the file of claims"),
         ("epsilon = 1\nscope = 2", r"claim\.toml: Expected one of .*, got 'scope'"),
     ],
 )
@@ -68,5 +68,5 @@ def test_a_bad_file_of_claims_is_refused(tmp_path: Path, text: str, message: str
     file.write_text(text)
     with pytest.raises(InputError, match=message):
         read_claims(file)
-    with pytest.raises(InputError, match="Check the path"):
+    with pytest.raises(InputError, match="Give such a file"):
         read_claims(tmp_path / "none.toml")

@@ -328,7 +328,7 @@ def test_the_target_is_attained_for_the_requested_adjacency() -> None:
         ({"randomized_response": "epsilon=1,k=1"}, "from 2"),
         ({"randomized_response": "epsilon=1,k=2.5"}, "integer for k"),
         ({"randomized_response": 1e6}, "(0, 700]"),
-        ({"event": "{}"}, "Add the key type"),
+        ({"event": "{}"}, "event as type"),
         ({"event": '{"type": "NoOpDpEvent"}', "rate": 0.1}, "without rate"),
         (
             {"gaussian": 1.0, "rounds": 5, "rate": 0.1, "delta": 0.1, "target_epsilon": 1},

@@ -14,7 +14,7 @@ from tests.reports.writers.test_browser import BROWSER, MEASURE, run_in_frames
 TARGETS = {"own": 3, "other": None, "silent": None, "twin": None}
 
 
-def row(variant, value, metric="HR@10", kind="utility", view="split", **more):
+def row(variant, value, metric="HR@10", kind="utility", view="all items", **more):
     return AllTrainingsRow(
         variant=variant, kind=kind, metric=metric, view=view, value=value, trainings=2, **more
     )
@@ -57,7 +57,7 @@ def make_leaking_sweep(metric="HR@10"):
         row(0, 3040.0, "epsilon", "proved", whole),
         row(0, 3040.0, "epsilon", "shown", whole),
         row(3, math.inf, "epsilon", "shown", whole),
-        row(0, 0.2, "linkage: right", "gain", ci_low=0.1, ci_high=0.3),
+        row(0, 0.2, "linkage: linkage top-1", "gain", "server", ci_low=0.1, ci_high=0.3),
     ]
     return make_sweep(metric, overall=(*make_sweep(metric).overall, *bounds))
 
@@ -75,7 +75,7 @@ def make_sweep_of_twins():
 
 
 SWEEPS = (make_sweep(), make_leaking_sweep(), make_leaking_sweep("RMSE"), make_sweep_of_twins())
-BOUNDS = (row(0, 1.0, "epsilon", "claimed"), row(0, 0.0, "linkage: right", "gain"))
+BOUNDS = (row(0, 1.0, "epsilon", "claimed"), row(0, 0.0, "linkage: linkage MRR", "gain", "server"))
 PAGE = make_sweep(overall=(*make_sweep().overall, *BOUNDS)).page()
 
 

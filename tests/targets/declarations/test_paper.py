@@ -179,7 +179,7 @@ def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Pape
 def test_invalid_declarations_are_named(
     paper: Callable[..., Paper], files: dict[str, str], expected: str
 ) -> None:
-    with pytest.raises(InputError, match=r"Expected a paper's declarations in .*toml") as caught:
+    with pytest.raises(InputError, match=r"Expected a valid .*toml") as caught:
         paper(**files)
     assert expected in str(caught.value)
 

@@ -456,7 +456,7 @@ def test_incomplete_apps_are_refused() -> None:
         ({"app": app}, "Expected data, the function by which the app loads"),
         ({"app": app, "data": apps.load_data, "mods": [len]}, "Expected the mods inside"),
         ({"app": make_data, "data": apps.load_data}, "Expected data only with a ClientApp"),
-        ({"app": 3}, "Expected a ClientApp, or a function"),
+        ({"app": 3}, "Expected app as a ClientApp, or a function"),
     ):
         with pytest.raises(InputError, match=expected):
             flower_app.wrap(**wrong, model=apps.model)
