@@ -281,7 +281,7 @@ def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> st
     count = len(rows) if tried is None else tried
     figures = map(_Figure.from_gain, rows)
     gain = max((each.widen_high(count) - each.guessed for each in figures), default=0.0)
-    verb = f"allow results up to {say.format_ceil(gain)} above guessing (a sure attack reaches 1)"
+    verb = f"allow results up to {say.format_ceil(gain)} above guessing"
     verb = verb if gain > 0.0 else "exclude that these attacks beat guessing"
     return f"the confidence intervals {verb}; other attacks may do better"
 

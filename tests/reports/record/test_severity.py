@@ -162,7 +162,7 @@ def test_noise_is_not_a_leak_whatever_its_largest_value(record: Record) -> None:
     assert (glance.severity, glance.leaks) == (Severity.LOW, ())
     told = (
         "no attack is shown to beat guessing (300 results; the confidence intervals allow results "
-        "up to 0.15 above guessing (a sure attack reaches 1); other attacks may do better)"
+        "up to 0.15 above guessing; other attacks may do better)"
     )
     assert glance.attack_result == told  # the interval ends at the figure, .65
     assert told[3:] in glance.log_line
@@ -326,8 +326,8 @@ def test_a_paired_gain_decides_if_there_is_one(record: Record) -> None:
     (leak,) = leaks.find_leaks(vary(record, attacks=(one,)))
     assert leak.result_lower_limit == pytest.approx(0.79)
     assert leaks.describe_max_gain([same]) == (
-        "the confidence intervals allow results up to 0.01 above guessing (a sure attack reaches "
-        "1); other attacks may do better"
+        "the confidence intervals allow results up to 0.01 above guessing; other attacks may do "
+        "better"
     )
 
 
