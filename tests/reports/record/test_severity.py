@@ -179,7 +179,7 @@ def test_no_leak_states_the_largest_upper_limit(record: Record) -> None:
         "other attacks may do better)" in by["sure"].attack_result
     )
     limit = leaks.widen_ci_high(vary(win(record, 0.0), **wide), 2) - 0.5
-    assert f"up to {format_ceil(limit)} above guessing (" in by["open"].attack_result
+    assert f"up to {format_ceil(limit)} above guessing; " in by["open"].attack_result
     assert by["open"].max_advantage_text == leaks.describe_max_gain([sure, open_])
 
 

@@ -281,10 +281,10 @@ def test_systems_not_shown_to_beat_their_baseline_are_named(
 
 def test_differences_of_errors_have_the_opposite_sign(record: Record) -> None:
     row = vary(utility("fcf", 0.9, None), metric="MSE", random=1.2)
-    for by, said in ((-0.1, ""), (0.1, f"{NOT} better than two means {ONE}: {NOTHING}")):
+    means = "predicting from user and item means"
+    for by, said in ((-0.1, ""), (0.1, f"{NOT} better than {means} {ONE}: {NOTHING}")):
         changed = vary(record, utility=(add_baseline(row, by, 0.05, "two means"),))
-        got = metrics.describe_utility_shortfall(changed["fcf"])
-        assert got.endswith(said)
+        assert metrics.describe_utility_shortfall(changed["fcf"]).endswith(said)
     assert said in describe(record, add_baseline(row, 0.1, 0.05, "two means"))
 
 
