@@ -54,8 +54,8 @@ class Checkout:
         for name, version in self.needs.items():
             if not has_package(name, version):
                 raise InputError(
-                    f"Expected {name} {version}, which {self.repository} imports, got another one "
-                    f"or none. pip install {name}=={version}, or put it on PYTHONPATH."
+                    f"Expected {name} {version}, which {self.repository} imports, got another "
+                    f"version or none. pip install {name}=={version}, or put it on PYTHONPATH."
                 )
 
     def load(
@@ -73,7 +73,7 @@ class Checkout:
         for module in modules:
             if not _is_within(module, folder):
                 raise InputError(
-                    f"Expected {module.__name__} in {folder}, got that of {module.__file__}. "
+                    f"Expected {module.__name__} in {folder}, got {module.__file__}. "
                     "Give the checkout of the whole repository."
                 )
         return modules

@@ -116,15 +116,16 @@ def audit(folder: Path) -> Iterator[str]:
     drawn = call(1.0, np.random.default_rng(0), SAMPLES)
     deviation = (drawn - drawn.mean(axis=0)).std()
     yield (
-        f"released: a vector of length {RAW_NORM:g} along an axis is passed on with mean "
-        f"{drawn[:, 0].mean():.3f} there, {abs(drawn[:, 1:].mean(axis=0)).max():.3f} at most "
-        f"elsewhere, and deviation {deviation:.4f} ({len(drawn):,} draws; its code asks for "
-        f"{recorder.deviation:.6f}); entry 36 has 1, 0 and {SIGMA:.6f}"
+        f"released: a vector of norm {RAW_NORM:g} along one axis is sent with mean "
+        f"{drawn[:, 0].mean():.3f} on this axis, at most "
+        f"{abs(drawn[:, 1:].mean(axis=0)).max():.3f} on others, and standard deviation "
+        f"{deviation:.4f} ({len(drawn):,} draws; the code requests {recorder.deviation:.6f}); "
+        f"entry 36 has 1, 0 and {SIGMA:.6f}"
     )
     claim: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
     for words, low in (("a vector against none", 0.0), ("a vector against its opposite", -1.0)):
         law = Gaussian(sigma=recorder.deviation, low=low, high=1.0)
-        yield verify("released", f"{words}, by that deviation", law, **claim)
+        yield verify("released", f"{words}, by the requested deviation", law, **claim)
         yield verify(
             "released",
             f"{words}, by draws",

@@ -1,4 +1,4 @@
-"""Audits FedMF's released devices (Full and Part): what their encrypted messages reveal.
+"""Audits FedMF's released devices (Full and Part): leakage of their encrypted messages.
 
 Keys are short (128 bits instead of 1,024), which changes the length of a ciphertext only, and all
 random numbers of an encryption are the audit's. Cost: two minutes.
@@ -107,8 +107,9 @@ def count_ciphertexts(full: ModuleType, users: list[Ratings], n_items: int) -> I
     most, least = (pick(len(held) for held in users) for pick in (max, min))
     yield (
         f"released: Full, {len(users)} users with {least} to {most} of {n_items} items: "
-        f"{_format_numbers(sizes)} ciphertexts a message, exponents {_format_numbers(exponents)}; "
-        f"{shared} are the same in two encryptions of one update"
+        f"{_format_numbers(sizes)} ciphertexts per message, exponents "
+        f"{_format_numbers(exponents)}; {shared} ciphertexts are equal in two encryptions of one "
+        "update"
     )
 
 

@@ -51,7 +51,7 @@ def verify(
     inputs: Sequence[Any] | None = None,
     samples: int | None = None,
 ) -> str:
-    """A line with the result of ``verify_ldp`` for a mechanism at a claimed epsilon and delta.
+    """A line with the result of ``verify_ldp`` for a mechanism at a tested epsilon and delta.
 
     name: origin of the mechanism, such as "released".
     words: description of the mechanism.
@@ -69,7 +69,7 @@ def verify(
     drawn = "no samples" if result.samples is None else f"{result.samples:,} samples"
     failed = ", ".join(check.name for check in result.faults) or "none"
     return (
-        f"{name}: {words}: asked for epsilon {epsilon:g} at delta {delta:g} of one report, "
-        f"measured at least {result.epsilon_lower:.4g} ({sure}, {drawn}), {result.verdict} "
-        f"(failed: {failed})"
+        f"{name}: {words}: tested epsilon {epsilon:g} of one report at delta {delta:g}, measured "
+        f"epsilon at least {result.epsilon_lower:.4g} ({sure}, {drawn}), {result.verdict} "
+        f"(failed checks: {failed})"
     )

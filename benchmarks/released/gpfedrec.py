@@ -1,7 +1,7 @@
-"""Audits GPFedRec's released engine: what a device's message shows, with its optional noise.
+"""Audits GPFedRec's released engine: information in a device's message, with the optional noise.
 
-Its calls of ``cuda`` have no effect here, and negatives are drawn for it, because its own code
-needs a Python before 3.11. Cost: two minutes.
+The engine's calls of ``cuda`` have no effect here. We draw its negatives, because its own code for
+them needs a Python before 3.11. Cost: two minutes.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def audit(folder: Path) -> Iterator[str]:
     """Yields one line per result, to be compared with the catalogue's entries 38 and 38b."""
     (mlp,) = CODE.load(folder, "mlp", blank=["pandas", "tensorboardX"])
     yield (
-        f"released: an own row moves by {find_step(mlp):.1f} scales of a noise of {NOISE:g} in the "
-        f"first message (median of {NETWORKS} networks, {N_DEVICES} users; all numbers together)"
+        f"released: in the first message, the row of an own item moves by {find_step(mlp):.1f} "
+        f"noise scales of {NOISE:g} (L1 norm; median over {NETWORKS} networks, {N_DEVICES} users)"
     )
     data = (np.random.default_rng(0).random((USERS, ITEMS)) < 0.1).astype(float)
     more, send = "interaction-membership", make_send(mlp, NOISE)

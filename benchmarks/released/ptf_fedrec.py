@@ -1,6 +1,6 @@
-"""Audits PTF-FedRec's released client: what one message shows, and what attacks infer.
+"""Audits PTF-FedRec's released client: a test on one message, and attacks.
 
-A device gets no answers of the server between rounds. Cost: five minutes.
+A device receives nothing from the server between rounds. Cost: five minutes.
 """
 
 from __future__ import annotations

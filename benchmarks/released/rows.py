@@ -29,6 +29,6 @@ def compare_rows(
 
 def _format_row(whose: str, row: Row) -> str:
     return (
-        f"{whose}: {row.name} ({row.setting}): claims {row.claimed}, measured {row.measured}, "
-        f"{row.verdict} (draws: {row.draws}; failed: {row.failed})"
+        f"{whose}: {row.name} ({row.setting}): claimed epsilon {row.claimed}, measured epsilon "
+        f"{row.measured}, {row.verdict} (draws: {row.draws}; failed checks: {row.failed})"
     )

@@ -37,11 +37,11 @@ def audit(folder: Path) -> Iterator[str]:
     noise.Gaussian_Simple(EPSILON, DELTA, distance, 1)
     (sigma,) = scales
     yield (
-        f"released: asks for normal noise of deviation {sigma:.4g}, for a distance of "
+        f"released: requests normal noise of standard deviation {sigma:.4g}, for a distance of "
         f"{distance:g}; ten steps move a number by up to {MAX_CHANGE:.4g}"
     )
     for words, most in (
-        ("a step, as the noise is made for", distance),
+        ("one step, for which the noise is calibrated", distance),
         ("ten steps with momentum", MAX_CHANGE),
     ):
         law = Gaussian(sigma=sigma, low=0.0, high=most)

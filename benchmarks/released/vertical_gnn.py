@@ -114,8 +114,8 @@ def audit(folder: Path) -> Iterator[str]:
         )
         chance = np.exp(TERNARY.log_prob(np.array([0.0, TERNARY.size]), min(x, TERNARY.bound)))
         yield (
-            f"released: of {len(sent):,} times a gradient of {x:g} is sent as {{{shares}}}; here 0 "
-            f"with chance {chance[0]:.4f}, {TERNARY.size:g} with {chance[1]:.4f}"
+            f"released: a gradient of {x:g} is sent as {{{shares}}} in {len(sent):,} draws; here "
+            f"as 0 with probability {chance[0]:.4f}, as {TERNARY.size:g} with {chance[1]:.4f}"
         )
     ends = (-LARGE_VALUE, LARGE_VALUE)
     words = "a number of a gradient, either sign"
@@ -127,7 +127,7 @@ def audit(folder: Path) -> Iterator[str]:
     for delta in (delta_row, 0.9 * delta_row):
         yield verify(
             "released",
-            f"a user's row of {WIDTH}, either sign",
+            f"a user's row of {WIDTH} numbers, either sign",
             draw_row,
             epsilon=0.0,
             delta=delta,
@@ -146,9 +146,10 @@ def describe_sketch(utils: ModuleType) -> Iterator[str]:
     alone = int((np.count_nonzero(phi, axis=1) == 1).sum())
     yield (
         f"released: a sketch of {N_USERS} users has {len(phi)} rows, {entries.min()} to "
-        f"{entries.max()} entries a user, of {signs.tolist()}; {alone} users are alone in a row"
+        f"{entries.max()} entries per user, with values {signs.tolist()}; {alone} rows have one "
+        "user"
     )
     yield (
-        "released: the sketch is of fixed signs and nothing is drawn: of a user's 1 instead of 0 "
-        f"it shows {np.abs(phi[:, 0]).sum():g} in {np.count_nonzero(phi[:, 0])} of its rows"
+        "released: the signs of the sketch are fixed, and no noise is drawn: a user's 1 instead "
+        f"of 0 changes {np.count_nonzero(phi[:, 0])} rows, by {np.abs(phi[:, 0]).sum():g} in all"
     )
