@@ -93,7 +93,7 @@ def _format_details(finding: Finding, row: Row) -> str:
         "Remedy": finding.remedy,
         "Command": f"`{finding.command}`",
     }
-    lines = [f"- **{name}.** {words}." for name, words in parts.items() if words]
+    lines = [f"- **{name}**: {words}." for name, words in parts.items() if words]
     return "\n".join([f"### `{row.name}`", "", *lines])
 
 
