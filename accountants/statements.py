@@ -325,7 +325,7 @@ def compute_guess_probability(epsilon: float, delta: float = 0.0) -> float:
 
     The value is (e^eps + delta) / (1 + e^eps) (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
     """
-    # It is the point of the (eps, delta) trade-off region at which both error rates are equal.
+    # The point of the (eps, delta) trade-off region at which both error rates are equal.
     return 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon)) if epsilon < 700 else 1.0
 
 

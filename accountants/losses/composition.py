@@ -467,6 +467,7 @@ def _find_best_tilt(grids: _Grids, step: float, delta: float) -> tuple[float, fl
     Canonne, Kamath and Steinke 2020, Proposition 12: every t gives a bound.
     """
 
+    # Epsilon to which the log-moments at the tilts t convert.
     def convert(moments: Array, t: Array) -> Array:
         return np.asarray((moments - math.log(delta) - np.log(1.0 + t)) / t - np.log1p(1.0 / t))
 

@@ -14,6 +14,7 @@ from scipy.special import erfcx
 
 from fedrec_auditor.accountants.errors import InputError
 
+# Array of doubles, of any shape.
 Floats = NDArray[np.float64]
 
 # Numbers count as equal if their difference, relative to their size and to the spread of all

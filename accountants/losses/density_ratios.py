@@ -25,6 +25,7 @@ from fedrec_auditor.accountants.losses.densities import (
 )
 from fedrec_auditor.accountants.losses.divergences import compute_log_ratios as log_ratio_of_masses
 
+# Array of indices of intervals.
 Indices = NDArray[np.intp]
 
 _GAP = 1e-10
@@ -287,6 +288,7 @@ class _Stretches:
         middle = q + (heights[0] + heights[1]) / 2.0
         lead = np.where(finite, middle.argmax(axis=0), leader[j])[None]
 
+        # Values of all terms, minus the value of the largest term of q.
         def relative(values: Floats) -> Floats:
             values = np.broadcast_to(values, p.shape)
             return values - np.take_along_axis(values, lead, 0)

@@ -13,6 +13,7 @@ from scipy import special
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_epsilon
 
+# Array of doubles, of any shape.
 Array = NDArray[np.float64]
 
 

@@ -25,6 +25,7 @@ from fedrec_auditor.accountants.losses import pure
 # any two neighbouring inputs. A pair returns the masses of intervals of the loss as logarithms, so
 # that rounding loses neither rare losses nor losses in the thousands.
 
+# Array of doubles, of any shape.
 Array = NDArray[np.float64]
 
 

@@ -27,6 +27,7 @@ from fedrec_auditor.accountants.losses.pure import EpsilonCounts
 # bound at delta. The bulk of R then lies where the divergence is decided, so short windows of it
 # suffice and rounding errors are relative to delta.
 
+# Array of doubles, in one dimension.
 Vector = NDArray[np.float64]
 
 # Tilted mass outside every window, e^-60; it can leave out at most e^-28 = 7e-13 of delta.

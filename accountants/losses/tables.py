@@ -185,6 +185,7 @@ class ProbabilityTable:
         if not all_tried:
             source = f"lower bound of the {source} of all {self.n_copies} parts, over some pairs"
 
+        # Indices of the joint outputs, by descending ratio of their probabilities.
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)
             if self.name_event is None:
@@ -192,6 +193,7 @@ class ProbabilityTable:
             # Columns whose ratios agree up to rounding keep their order.
             return np.argsort(np.round(ratio, 9), kind="stable")
 
+        # Event of joint outputs that gives the largest epsilon.
         def event(joint: _Joint) -> WorstEvent:
             order = by_ratio(joint)
             rounding = ROUNDING_ERROR * max(len(order), self.n_copies)
@@ -360,6 +362,7 @@ _ORDER = 16
 MAX_QUADRATURE_ERROR = 1e-10
 _HALVINGS = 24
 _MOST_CELLS = 1 << 14
+# Function that maps points (n,) to the values of d densities (d, n).
 DensityFunction = Callable[[Array], Array]
 
 
