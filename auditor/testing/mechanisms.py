@@ -1,9 +1,11 @@
 """Tests that every mechanism must pass, as a class whose subclass sets ``subject`` to a ``Case``.
 
-A mechanism is a randomizer that states its probabilities. Statistical tests use a fixed seed. They
-fail at p < 1e-9 divided by the number of compared inputs (Bonferroni), so that a correct mechanism
-fails such a test with probability at most 1e-9.
+A mechanism is a randomizer that states its probabilities. A correct mechanism fails a statistical
+test with probability at most 1e-9.
 """
+
+# Statistical tests use a fixed seed. They fail at p < 1e-9 divided by the number of compared inputs
+# (Bonferroni).
 
 from __future__ import annotations
 
@@ -39,9 +41,9 @@ class Case:
     - ``outputs``: all possible outputs, if they are few; one output per interval if ``edges`` are
       given; otherwise None.
     - ``cdf``: for a mechanism with a density, its cumulative distribution function, written
-      independently of ``log_prob``, which the tests compare with it. ``cdf(outputs, value)``
-      returns an array like ``outputs`` for the input ``value``. If an output has several entries,
-      each entry gets its distribution function given the entries before it.
+      independently of ``log_prob``. ``cdf(outputs, value)`` returns an array like ``outputs`` for
+      the input ``value``. Each entry of an output gets its distribution function given the entries
+      before it.
     - ``edges``: ends of the intervals on which the density is constant for all ``inputs``, if there
       are such intervals.
     """
