@@ -162,12 +162,15 @@ class Scope:
     horizon: Horizon
 
     def covers(self, other: Scope) -> bool:
-        """Whether an upper bound on epsilon in this scope implies the same bound in the ``other``
+        """Whether an upper bound on epsilon in this scope implies an equal bound in the ``other``
         scope.
 
-        The other scope must have the same or a narrower unit (protected data), the same or a weaker
-        vantage (position of the adversary) and the same or a shorter horizon (period). Its
-        adjacency must be the same, or one that this scope's adjacency includes.
+        The other scope must be covered in every field:
+
+        - unit (protected data): equal or narrower;
+        - vantage (position of the adversary): equal or weaker;
+        - horizon (period): equal or shorter;
+        - adjacency: equal, or included in this scope's adjacency.
 
         A scope of a user's presence and a scope of the data of a present user do not cover each
         other.

@@ -1,7 +1,7 @@
 """Verdicts on privacy claims: their definitions, and the only functions that decide them.
 
-A lower bound refutes an upper bound only if the scope of the upper bound covers the scope of the
-lower bound, and if the delta of the lower bound is at least as large.
+A lower bound refutes an upper bound only under two conditions. Its scope is covered by the scope of
+the upper bound. Its delta is at least the delta of the upper bound.
 """
 
 # Reason for the second condition: a mechanism that violates (eps, delta)-DP at a larger delta also

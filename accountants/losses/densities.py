@@ -292,8 +292,8 @@ def _continues_a_piece(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bo
 
 
 def align_mixtures(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
-    """Yields the terms of the mixture ``p``, then those of ``q``, with numbers that differ only by
-    rounding replaced by one value.
+    """Yields the terms of the mixture ``p``, then the terms of ``q``. Numbers that differ only by
+    rounding are replaced by one value.
 
     Each result has two parts: the density pieces and lattices as ``ExpTerm`` objects, and the
     probabilities of single points, by point. Raises InputError for a piece that is too narrow and

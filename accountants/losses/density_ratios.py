@@ -231,10 +231,10 @@ class _Stretches:
 
     @cached_property
     def term_ratios(self) -> Floats:
-        """Smallest and largest log-ratio of a term of P to the term of Q of the same shape, on each
+        """Smallest and largest log-ratio of a term of P to the term of Q of equal shape, on each
         interval, (2, stretches).
 
-        ln p/q, for the densities p and q of the measures P and Q, lies between these two values.
+        ln p/q, for the densities p and q of P and Q, lies between these two values.
         """
         (p, q), (has_p, has_q) = self.log_terms, self.log_terms > -np.inf
         with np.errstate(invalid="ignore"):

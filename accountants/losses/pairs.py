@@ -557,22 +557,23 @@ class FixedSizeSamplePair(_SampledPair):
     - ``pair``: the pair of the mechanism M on the sample, which must be symmetric.
     - ``rate``: q = sample size / n.
 
-    Let delta_M be the privacy curve of M on the sample under replacement. At x = e^eps >= 1, the
-    curve of the sampled M is at most H(x) = q delta_M(ln(1 + (x - 1)/q)), for both orders of the
-    data sets (Balle, Barthe and Gaboardi 2018, Theorem 9). This pair has the curve H, so it
-    dominates one sampled use of M, and products of such pairs dominate adaptive compositions (Zhu,
-    Dong, Wang 2022, Theorem 10). The derivation is in a comment in the code.
+    Let delta_M be the privacy curve of M on the sample under replacement. The curve of the sampled
+    M is at most H(x) = q delta_M(ln(1 + (x - 1)/q)) at x = e^eps >= 1 (Balle, Barthe and Gaboardi
+    2018, Theorem 9). This pair has the curve H, so it dominates one sampled use of M. Products of
+    such pairs dominate adaptive compositions (Zhu, Dong, Wang 2022, Theorem 10). The derivation is
+    in a comment in the code.
     """
 
-    # The bound H below 1: the divergence of one direction is the mirrored divergence of the
-    # opposite one, D_x(P||Q) = 1 - x + x D_{1/x}(Q||P). A pair with the curve H: let (P, Q) be the
-    # pair of M and (P1, Q) = ((1 - q) Q + q P, Q). For x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q
-    # is (P1 - x Q)+, so the positive losses are those of (P1, Q), where the loss of (P, Q) is
-    # positive. The negative losses are the positive ones mirrored, with the distributions
-    # exchanged. The remaining mass has loss 0. Under both distributions it is 1 - P1(l > 0) - Q(l >
-    # 0) = (1 - q)(1 - 2b) + q (1 - a - b), with a = P(l > 0) and b = Q(l > 0). This mass is not
-    # negative: b <= a, and a + b <= 1 because P(l < 0) = b for a symmetric pair. So the masses are
-    # distributions, H is convex, and the pair dominates all neighbouring inputs at every x.
+    # The bound H holds for both orders of the data sets. For x < 1 it is H(x) = 1 - x + x H(1/x).
+    # Reason: the divergence of one direction is the mirrored divergence of the opposite one,
+    # D_x(P||Q) = 1 - x + x D_{1/x}(Q||P). A pair with the curve H: let (P, Q) be the pair of M and
+    # (P1, Q) = ((1 - q) Q + q P, Q). For x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q is (P1 - x
+    # Q)+, so the positive losses are those of (P1, Q), where the loss of (P, Q) is positive. The
+    # negative losses are the positive ones mirrored, with the distributions exchanged. The
+    # remaining mass has loss 0. Under both distributions it is 1 - P1(l > 0) - Q(l > 0) = (1 - q)(1
+    # - 2b) + q (1 - a - b), with a = P(l > 0) and b = Q(l > 0). This mass is not negative: b <= a,
+    # and a + b <= 1 because P(l < 0) = b for a symmetric pair. So the masses are distributions, H
+    # is convex, and the pair dominates all neighbouring inputs at every x.
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under both distributions of the pair, of intervals of its
@@ -899,13 +900,11 @@ def find_lower_bound_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
 
     The first pair is for one order of the inputs, and the second for the opposite order. Both are
     equal if the order makes no difference, or if the opposite order was not tried. The result is
-    None if no such pairs are known, as for a sampled bit flip.
-
-    By kind of event, the result is:
+    None if no such pairs are known.
 
     - Gaussian or Laplace noise, randomized response, revealed sampling: the dominating pair
       (``make_dominating_pair``).
-    - Bit flip without sampling: the distributions of the bit under its two inputs.
+    - Bit flip: the distributions of the bit under its two inputs; None if it is sampled.
     - Poisson sample: the dominating pair. If a record with Laplace noise is replaced: the pair for
       adding or removing a record.
     - Sample of fixed size: the pair of the Poisson sample.

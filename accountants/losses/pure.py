@@ -33,8 +33,8 @@ class ThreePointLoss:
     - ``p_other``: P(B | 1) = P(A | 2).
 
     The uninformative output has the remaining probability. For a bit flip, the pair also covers a
-    composition in which a change of the data turns some bits from 0 to 1 and others from 1 to 0.
-    The proof is in a comment in the code.
+    composition in which some bits change from 0 to 1 and others from 1 to 0. The proof is in a
+    comment in the code.
     """
 
     # Randomized response: A and B are the two true values. A bit flipped with P(1 | 1) = p >= P(1 |

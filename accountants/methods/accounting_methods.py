@@ -62,7 +62,7 @@ class Pure(LeafAccountant):
 class Optimal(LeafAccountant):
     """Accountant by optimal composition: it treats each pure epsilon as a randomized response.
 
-    No smaller bound holds for all mechanisms with the same pure epsilons. An accountant that uses
+    No smaller bound holds for all mechanisms with these pure epsilons. An accountant that uses
     the distribution of a mechanism, such as ``Pld``, may prove a smaller bound. A shuffled report
     counts as if it were not shuffled.
 

@@ -81,10 +81,10 @@ class GroupPrivacyRule:
 
     - ``group_size``: number k of units.
 
-    A mechanism that is (epsilon, delta)-DP for one unit is (k epsilon, delta (e^(k epsilon) -
-    1)/(e^epsilon - 1))-DP for k units (Dwork and Roth 2014, Theorem 2.2, with the sum of the
-    series). For k = 2 (replacement as a removal and an addition), delta is multiplied by 1 + e^eps,
-    not by 2.
+    If a mechanism is (epsilon, delta)-DP for one unit, its epsilon for k units is k epsilon, and
+    its delta is delta (e^(k epsilon) - 1)/(e^epsilon - 1) (Dwork and Roth 2014, Theorem 2.2, with
+    the sum of the series). For k = 2 (replacement as a removal and an addition), delta is
+    multiplied by 1 + e^eps, not by 2.
     """
 
     # Proof: let P_i be the probability of an event on input D_i, which differs from D_0 in i units.
@@ -159,8 +159,8 @@ def convert_bound(
     - ``delta``: delta at which the result is needed. Above 0, a pure upper bound is converted over
       rounds by optimal composition.
 
-    The source of the result names the theorems used, and its assumptions include those of the
-    theorems.
+    The source of the result names the theorems used, and its assumptions include the assumptions of
+    the theorems.
 
     - An upper bound keeps its epsilon in a narrower scope. In a wider scope (report to round,
       rating to user) the epsilon grows.

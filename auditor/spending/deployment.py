@@ -478,7 +478,7 @@ class AccountRequest:
     @property
     def noise(self) -> Noise | None:
         """Amount of noise, parsed from ``gaussian``, ``laplace`` or ``randomized_response``; None
-        if ``event`` is given instead.
+        if ``event`` is given.
         """
         kinds = (GAUSSIAN_NOISE, LAPLACE_NOISE, RANDOMIZED_RESPONSE)
         amounts = zip(kinds, (self.gaussian, self.laplace, self.randomized_response), strict=True)

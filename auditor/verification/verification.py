@@ -242,10 +242,10 @@ class Verification:
 
 
 def _combine_bounds(searched: Bound, checks: tuple[CheckResult, ...]) -> tuple[Bound, Bound | None]:
-    """Returns the largest lower bound on epsilon, and an upper bound or None.
+    """Returns the largest lower bound on epsilon, failed checks included, and an upper bound or
+    None.
 
-    The lower bound includes those of failed checks. The upper bound is None unless the lower bound
-    is tight.
+    The upper bound is None unless the lower bound is tight.
     """
     shown = [check.bound for check in checks if check.status is CheckStatus.FAILED and check.bound]
     bound = max([searched, *shown], key=lambda each: each.epsilon)

@@ -557,7 +557,7 @@ def _measure_bound(
 ) -> Bound:
     """Measures a lower bound on epsilon with ``samples`` draws per input.
 
-    If the shape of outputs depends on the input, shapes are measured instead of outputs.
+    If the shape of outputs depends on the input, only the shapes are measured.
     """
     rng = np.random.default_rng(seed)
     for source in (sampler, sampler.make_output_shape_sampler()):

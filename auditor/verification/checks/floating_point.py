@@ -204,8 +204,8 @@ _MAX_ENTRIES = 16
 def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     """Checks that low-order bits of floating-point outputs do not exclude an input.
 
-    The sum of a value and noise is rounded to a double, so that the set of possible outputs depends
-    on the value (Mironov 2012, "On significance of the least significant bits for differential
+    The sum of a value and noise is rounded to a double, so the set of possible outputs depends on
+    the value (Mironov 2012, "On significance of the least significant bits for differential
     privacy"). Three methods look for outputs that are possible for one input only:
 
     - The sign of zero: the counts of outputs with -0.0, which is stored with its sign, are
@@ -217,7 +217,7 @@ def check_floating_point(evidence: CheckEvidence) -> CheckResult:
       occur under one input only.
 
     Limitation: if the sampler cannot be inverted (numpy's ``normal``, torch), the check misses two
-    inputs whose doubles differ, but have the same lowest set bit.
+    inputs with different doubles of equal lowest set bit.
     """
     # Inversion: an output counts if no uniform gives it for the other input, although some uniforms
     # give smaller and larger outputs. Cells: the first half of the draws selects cells that occur
@@ -309,8 +309,9 @@ def _check_low_bits(
 ) -> CheckResult | None:
     """Checks without inversion that no low-order bits occur under one input only.
 
-    Returns a failed check if counts of such bits refute the claim, a check with status "not run" if
-    the draws are too few for that, and otherwise None.
+    - If counts of such bits refute the claim: a failed check.
+    - If the draws are too few for that: a check with status "not run".
+    - Otherwise: None.
     """
     suspected = None
     cells, sizes, codes = _bucket(batch)

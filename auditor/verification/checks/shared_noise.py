@@ -39,8 +39,8 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
       or of two-valued entries. The check fails if a combination without noise distinguishes two
       inputs more often than the claim allows.
 
-    An entry that follows the order of calls in the same way for every input, such as a counter, is
-    mentioned in the result, but is not a fault.
+    An entry may follow the order of calls equally for every input, such as a counter. The result
+    mentions it, but it is not a fault.
     """
     # A combination is selected if it is constant in the first half of the draws for each of two
     # inputs, but differs between them, and is counted in the second half. A combination that is
