@@ -26,18 +26,17 @@ def compute_min_epsilon(event: dp.DpEvent, delta: float) -> float:
     """Returns a lower bound on the epsilon that any correct accountant can prove for ``event`` at
     ``delta``.
 
-    The result is the largest of these values:
+    The result is the largest of these values, or 0 if neither can be computed:
 
-    - The exact epsilon of all Gaussian mechanisms of the event together. They equal one Gaussian
-      mechanism with mu = sqrt(sum of 1/z^2), where z is the noise multiplier of each.
+    - The exact epsilon of all Gaussian mechanisms of the event together.
     - The epsilon of the optimal composition of all binary randomized responses and all mechanisms
       of which only a pure epsilon is known. At delta 0 this is the sum of the pure epsilons,
-      including 1/z of each Laplace mechanism.
-
-    The value is valid for the whole event, because seeing the outputs of further mechanisms never
-    reduces epsilon. The result is 0 if neither value can be computed, as for sampled or shuffled
-    mechanisms, or for too many different pure epsilons.
+      including 1/z of each Laplace mechanism with noise multiplier z.
     """
+    # The value is valid for the whole event, because seeing the outputs of further mechanisms never
+    # reduces epsilon. The Gaussian mechanisms equal one Gaussian mechanism with mu = sqrt(sum of
+    # 1/z^2), where z is the noise multiplier of each. Sampled or shuffled mechanisms, and too many
+    # different pure epsilons, give no value.
     check_delta(delta)
     uses = list_leaves(event)
     mu = 0.0

@@ -1,8 +1,8 @@
 """Types of privacy statements: ``Bound`` (an upper or lower bound on epsilon), ``Claim`` (an
 epsilon that authors state) and ``Scope``.
 
-A scope says what an epsilon is about: the protected data, the change of these data that stays
-hidden, what the adversary sees, and for how long.
+A scope is the protected data, the change of these data that stays hidden, the adversary's view, and
+the period.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ class StatementKind(StrEnum):
     - ``PRIVACY``: the information that leaks about a user.
     - ``ESTIMATOR``: the server's estimate from the uploads.
     - ``UTILITY``: the comparison of systems or settings.
-    - ``TYPO``: the wording of the paper, which differs from its authors' method. An implementation
-      that follows the wording literally is another method.
+    - ``TYPO``: the wording of the paper, which differs from its authors' method.
     """
 
     PRIVACY = "privacy"  # the information that leaks about a user
@@ -36,7 +35,7 @@ class Basis(StrEnum):
     """Origin of a stated number (the basis on which it is stated): printed by the authors, computed
     from their formula, derived by the audit, or not recorded.
 
-    The authors are not wrong if a derived number is wrong, because they did not state it.
+    If a derived number is wrong, the authors are not wrong, because they did not state it.
 
     >>> Basis.pick_less_direct(Basis.DERIVED, Basis.COMPUTED)
     <Basis.DERIVED: 'derived'>
@@ -51,10 +50,10 @@ class Basis(StrEnum):
 
     @staticmethod
     def pick_less_direct(first: Basis, second: Basis) -> Basis:
-        """Returns the less direct of two origins. From direct to indirect, the order is: printed,
-        computed, derived, unknown.
+        """Returns the less direct of two origins, which is the origin of a number computed from two
+        other numbers.
 
-        The result is the origin of a number that is computed from two other numbers.
+        From direct to indirect, the order is: printed, computed, derived, unknown.
         """
         return max(first, second, key=list(Basis).index)
 
@@ -83,8 +82,10 @@ class Unit(StrEnum):
 class Adjacency(StrEnum):
     """Change between two neighbouring inputs that a privacy statement hides.
 
-    The change is a replacement of the protected part of a user's data, its addition or removal, or
-    a change between any two values, an empty history included (the local model of privacy).
+    - ``REPLACE``: another value of the protected part of a user's data.
+    - ``ADD_REMOVE``: the addition or removal of this part.
+    - ``ANY_PAIR``: a change between any two values, including an empty history (the local model of
+      privacy).
     """
 
     REPLACE = "replace"  # another value of the same kind
@@ -95,11 +96,11 @@ class Adjacency(StrEnum):
 class Vantage(StrEnum):
     """Position of the adversary, which determines what the adversary sees.
 
-    The positions are ordered from the strongest (the server, with every upload and its user) to the
-    weakest (a reader of the published model). An adversary at one position can compute everything
-    that weaker positions see. For example, broadcast and published models are functions of the sum
-    of all reports.
+    The positions are ordered from the strongest (the server) to the weakest (a reader of the
+    published model). An adversary at one position can compute everything that weaker positions see.
     """
+
+    # For example, broadcast and published models are functions of the sum of all reports.
 
     SERVER = "server"  # every upload, linked to its user
     SHUFFLED = "shuffled"  # every report, in random order and without its sender
@@ -161,20 +162,22 @@ class Scope:
     horizon: Horizon
 
     def covers(self, other: Scope) -> bool:
-        """Whether an upper bound on epsilon in this scope implies the same bound in the ``other``
+        """Whether an upper bound on epsilon in this scope implies an equal bound in the ``other``
         scope.
 
-        The other scope must have the same or a narrower unit (protected data), the same or a weaker
-        vantage (position of the adversary) and the same or a shorter horizon (period). Its
-        adjacency must be the same, or one that this scope's adjacency includes.
+        The other scope must be covered in every field:
+
+        - unit (protected data): equal or narrower;
+        - vantage (position of the adversary): equal or weaker;
+        - horizon (period): equal or shorter;
+        - adjacency: equal, or included in this scope's adjacency.
 
         A scope of a user's presence and a scope of the data of a present user do not cover each
-        other:
-
-        - A change of the data is a removal and an addition, so its epsilon may be twice the epsilon
-          of presence.
-        - A local randomizer hides the data that a user sends, but not that the user sends.
+        other.
         """
+        # A change of the data is a removal and an addition, so its epsilon may be twice the epsilon
+        # of presence. A local randomizer hides the data that a user sends, but not that the user
+        # sends.
         return not self.list_uncovered_fields(other)
 
     def list_uncovered_fields(self, other: Scope) -> tuple[str, ...]:
@@ -248,10 +251,8 @@ class UnknownSizeError(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Largest numbers of items, ratings, coordinates, reports and rounds of a system; None if
-    unknown.
-
-    A bound on epsilon is converted to another scope with these numbers.
+    """Largest numbers of items, ratings, coordinates, reports and rounds of a system, for the
+    conversion of a bound to another scope; None if unknown.
 
     - ``items``: number of items, which limits the bits per upload and the interactions per user.
     - ``ratings``: ratings per user.
@@ -325,18 +326,19 @@ def compute_guess_probability(epsilon: float, delta: float = 0.0) -> float:
     """Returns the largest probability of guessing a uniformly random bit correctly under (epsilon,
     delta)-DP.
 
-    The value is (e^eps + delta) / (1 + e^eps), after Kairouz, Oh and Viswanath 2015, Theorem 2.1:
-    the point of the (eps, delta) trade-off region at which both error rates are equal.
+    The value is (e^eps + delta) / (1 + e^eps) (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
     """
+    # The point of the (eps, delta) trade-off region at which both error rates are equal.
     return 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon)) if epsilon < 700 else 1.0
 
 
 def round_to_digits(value: float, towards: Callable[[float], int], digits: int = 3) -> float:
     """Rounds ``value`` up or down to ``digits`` significant digits.
 
-    ``towards`` is math.ceil or math.floor. A value that already has this number of digits, up to
-    floating-point error, is returned unchanged.
+    ``towards`` is math.ceil or math.floor. A value that already has this number of digits is
+    returned unchanged.
     """
+    # Floating-point error does not count as a further digit.
     if not value or math.isinf(value):
         return value
     exponent = math.floor(math.log10(abs(value))) + 1 - digits
@@ -384,16 +386,15 @@ class Bound:
 
     - ``epsilon``: value of the bound.
     - ``side``: upper or lower.
-    - ``scope``: protected data (unit), hidden change (adjacency), adversary (vantage) and period
-      (horizon).
+    - ``scope``: protected data, hidden change, adversary and period.
     - ``source``: origin of the bound: a place in a paper, a theorem, or an estimator.
     - ``delta``: delta at which the bound holds.
     - ``confidence``: confidence level of a measured bound; 1 for a proof or an exact calculation.
     - ``assumptions``: conditions under which the bound holds, as sentences.
     - ``samples``: number of simulated uploads of a measured bound; None for a proof or a
       calculation.
-    - ``largest``: largest lower bound that this number of samples can give, even if every guess is
-      right; infinite if the bound is not measured.
+    - ``largest``: largest lower bound that this number of samples can give; infinite if the bound
+      is not measured.
     - ``tight``: true if a calculated lower bound is known to equal the true epsilon in its scope.
     - ``witness``: two inputs and an output that show a lower bound, or None.
 
@@ -442,8 +443,7 @@ class Claim:
     """Upper bound on epsilon that authors state, with its scope and its place in their text.
 
     - ``epsilon``: the claimed bound; infinite if the authors claim no epsilon.
-    - ``scope``: protected data (unit), hidden change (adjacency), adversary (vantage) and period
-      (horizon).
+    - ``scope``: protected data, hidden change, adversary and period.
     - ``statement``: the claim in our words, never the paper's sentence.
     - ``source``: paper, section and equation.
     - ``delta``: the claimed delta.

@@ -1,10 +1,11 @@
 """Verdicts on privacy claims: their definitions, and the only functions that decide them.
 
-A lower bound refutes an upper bound only under two conditions. The scope of the upper bound must
-cover the scope of the lower bound. The delta of the lower bound must be at least that of the upper
-bound: a mechanism that violates (eps, delta)-DP at a larger delta also violates it at a smaller
-delta.
+A lower bound refutes an upper bound only under two conditions. Its scope is covered by the scope of
+the upper bound. Its delta is at least the delta of the upper bound.
 """
+
+# Reason for the second condition: a mechanism that violates (eps, delta)-DP at a larger delta also
+# violates it at a smaller delta.
 
 from __future__ import annotations
 
@@ -42,12 +43,11 @@ class LabelEnum(StrEnum):
     """Base class of enumerations whose members are codes with a label for people, such as verdicts
     and levels.
 
-    - ``label``: the text for people. JSON, SARIF and JUnit files contain the value of the member,
-      not its label.
+    - ``label``: the text for people. Files contain the value of the member, not its label.
     - ``definition``: a sentence that pages and help texts print; "" without one.
 
-    A member is found by its value, its name or its label, in upper or lower case, with spaces,
-    hyphens or underscores between words:
+    A member is found by its value, its name or its label. Case does not matter, and words are
+    separated by spaces, hyphens or underscores:
 
     >>> Verdict("not-tested") is Verdict("inconclusive") is Verdict.INCONCLUSIVE
     True
@@ -170,8 +170,7 @@ class FailOn(LabelEnum):
     - ``critical``, ``high``, ``medium``: a system with this severity or a worse one.
     - ``never``: nothing.
 
-    At the levels ``leak``, ``critical``, ``high`` and ``medium``, a system whose severity could not
-    be determined makes the audit incomplete.
+    From ``leak`` to ``medium``, a system of unknown severity makes the audit incomplete.
     """
 
     VIOLATED = "false"
@@ -185,8 +184,8 @@ class FailOn(LabelEnum):
 
     @property
     def without_severities(self) -> FailOn:
-        """Level that replaces this one in commands that give verdicts but no severities, because
-        they run no attacks.
+        """Level that replaces this one in commands that run no attacks, and so give verdicts but no
+        severities.
 
         A refuted claim fails at all levels except ``never``.
 
@@ -230,9 +229,8 @@ class Gate:
     """Condition on the verdicts of an audit under which a command or a test fails.
 
     - ``fail_on``: level at which it fails.
-    - ``allow``: labels of outcomes that are allowed, so that they do not make the audit incomplete:
-      "not-tested" (too few measurements to refute a claim), "not-assessed" (severity unknown), or
-      both.
+    - ``allow``: labels of outcomes that do not make the audit incomplete: "not-tested" (too few
+      measurements to refute a claim), "not-assessed" (severity unknown), or both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
     - ``waivers``: a sentence on each waived result. Its key is a pair: the name of the system, and
       either the name of the attack or the scope of the claim.
@@ -268,13 +266,13 @@ class Gate:
 
         - 3 if a verdict is UNSOUND (the audit contradicts itself);
         - 1 if a verdict fails at the level ``fail_on``;
-        - 3 if a verdict is INCONCLUSIVE (the audit could not have refuted the claim), unless
-          ``allow`` lists "not-tested";
+        - 3 if a verdict is INCONCLUSIVE, unless ``allow`` lists "not-tested";
         - 0 otherwise.
 
-        ``failing``: whether the audit fails at the level, if this depends on more than the
-            verdicts, for example on changes since a baseline; None to compute it from the verdicts.
+        ``failing``: whether the audit fails at the level; None to compute it from the verdicts.
         """
+        # ``failing`` is given if it depends on more than the verdicts, for example on changes since
+        # a baseline.
         reached = set(verdicts)
         if Verdict.UNSOUND in reached:
             return INCOMPLETE
@@ -577,8 +575,7 @@ def _convert_claim(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None
     """Sentence that converts the claim to a scope that the claim does not cover, or states why this
     is impossible.
 
-    The sentence is "" if the claim covers the scope, or if the conversion needs sizes and ``sizes``
-    is None.
+    The sentence is "" if the claim covers the scope, or if a size is needed and ``sizes`` is None.
     """
     if claim.scope.covers(scope):
         return ""

@@ -1,12 +1,14 @@
 """Accounting events: descriptions of composed mechanisms, by event classes of the library
 dp-accounting and of this package.
 
-A plain ``import dp_accounting`` imports all modules of the library and large parts of scipy, which
-takes longer than most accounting. Events and Rényi accounting need only two light modules of the
-library. So this package puts an empty ``dp_accounting`` into ``sys.modules``. Access to a name
-imports the light module that defines the name. The library's own ``__init__`` runs only if neither
-light module defines the name.
+The package delays the import of dp-accounting. Access to a name imports the light module of the
+library that defines the name, or else the whole library.
 """
+
+# A plain ``import dp_accounting`` imports all modules of the library and large parts of scipy,
+# which takes longer than most accounting. Events and Rényi accounting need only two light modules
+# of the library. So this package puts an empty ``dp_accounting`` into ``sys.modules``. The
+# library's own ``__init__`` runs only if neither light module defines the name.
 
 from __future__ import annotations
 

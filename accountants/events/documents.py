@@ -48,10 +48,9 @@ def read_event(text: str) -> dp.DpEvent:
     """Parses an accounting event from JSON: the key ``type`` names the event class, and the other
     keys are its fields.
 
-    Sampled and composed events contain other events: the key ``event`` holds one JSON object, and
-    ``events`` a list of them. Only the classes in ``EVENT_CLASSES`` can be created, and no text is
-    evaluated as code. Raises InputError if the text is not JSON, a type or a field is unknown, a
-    field is missing, or a value has the wrong kind or is out of range.
+    In sampled and composed events, the key ``event`` holds one JSON object, and ``events`` a list
+    of them. Only the classes in ``EVENT_CLASSES`` can be created. Raises InputError if the text is
+    not such an event, or a value has the wrong kind or is out of range.
 
     >>> read_event('{"type": "SelfComposedDpEvent", "count": 10, "event": '
     ...            '{"type": "GaussianDpEvent", "noise_multiplier": 1.1}}')

@@ -1,9 +1,11 @@
-"""Namespace of all classes of accounting events: those of the library dp-accounting, and those of
-the module ``leaves``.
+"""Namespace of all classes of accounting events, from the library dp-accounting and from the module
+``leaves``.
 
-Most code that passes events on does not need the library. So the library is imported only when a
-name is accessed. ``dp.pyi`` declares the names for type checkers.
+The library is imported only when a name is accessed. ``dp.pyi`` declares the names for type
+checkers.
 """
+
+# Most code that passes events on does not need the library.
 
 from __future__ import annotations
 

@@ -50,18 +50,19 @@ class PureDpEvent(DpEvent):  # type: ignore[misc]
 
     - ``epsilon``: the pure epsilon of the mechanism.
 
-    Accountants treat the mechanism as randomized response with this epsilon. Randomized response
-    dominates every mechanism with the same pure epsilon, at every delta and in every composition
+    Accountants treat the mechanism as randomized response with this epsilon, the worst case
     (Kairouz, Oh and Viswanath 2015, Theorem 3.3).
     """
+
+    # Randomized response dominates every mechanism with the same pure epsilon, at every delta and
+    # in every composition.
 
     epsilon: float
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of one shuffle of ``n_users`` reports, one per user, each of which is
-    ``epsilon``-LDP.
+    """Accounting event of one shuffle of reports, one per user, each of which is ``epsilon``-LDP.
 
     - ``epsilon``: pure local epsilon of each report.
     - ``n_users``: number of users who send a report.
@@ -71,14 +72,13 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
     The adversary sees the reports in a uniformly random order, without their senders. Neighbouring
     inputs differ in the input of one user.
 
-    ``binary`` may be true only if three conditions hold:
+    ``binary`` may be true only if three conditions hold (randomized response on a single bit meets
+    them):
 
     - A report consists of the index of a coordinate and of a bit.
     - The index is drawn uniformly, independently of the input.
     - The probability that the bit is 1 is an affine function of that coordinate of the input, with
       values from 1/(e^eps + 1) to e^eps/(e^eps + 1).
-
-    Randomized response on a single bit meets the conditions.
     """
 
     epsilon: float
@@ -91,12 +91,11 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
     """Accounting event of a mechanism that runs at random, if the adversary sees whether it ran.
 
     - ``sampling_probability``: probability q that the mechanism runs, independent of the data.
-    - ``event``: event of the mechanism.
+    - ``event``: event of the mechanism, which also determines the adjacency.
 
-    The privacy loss is that of ``event`` with probability q, and 0 otherwise. So the sampling does
-    not amplify privacy: n possible runs reveal as much as K certain runs with K ~ Binomial(n, q).
-    An example is the noise on a rating in a sampled row, if other ratings of the row reveal that
-    the row was sampled. The adjacency is that of ``event``.
+    The sampling does not amplify privacy: n possible runs reveal as much as K certain runs with K ~
+    Binomial(n, q). Example: the noise on a rating in a sampled row, if other ratings of the row
+    reveal that the row was sampled.
     """
 
     sampling_probability: float
@@ -115,13 +114,11 @@ class ReplacedSamplingDpEvent(DpEvent):  # type: ignore[misc]
     """Accounting event of Poisson sampling, if neighbouring inputs differ by the replacement of one
     record.
 
-    "Replaced" in the name of the class refers to this record.
-
     - ``sampling_probability``: probability with which each record is drawn.
     - ``event``: a Gaussian or Laplace event. Its noise multiplier is the noise divided by the
-      largest contribution of one record, as for adding or removing a record.
+      largest contribution of one record.
 
-    For adding or removing one record, the same sampling is a ``PoissonSampledDpEvent``.
+    For adding or removing one record, the event of this sampling is ``PoissonSampledDpEvent``.
     """
 
     sampling_probability: float
@@ -155,8 +152,8 @@ EventTypesBySampling = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
 def list_leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     """Lists the leaves (single mechanisms) of an event, each with its total number of uses.
 
-    The event may nest compositions: their counts are multiplied, equal mechanisms are merged, and
-    no-op events are omitted. Raises InputError if a count is not a positive integer.
+    The event may nest compositions. Equal mechanisms are merged, and no-op events are omitted.
+    Raises InputError if a count is not a positive integer.
     """
     totals: dict[Hashable, tuple[DpEvent, int]] = {}
     _add_leaves(event, 1, totals)
@@ -260,14 +257,11 @@ def list_supported_leaves(
     name: str,
     sampling: EventTypesBySampling = MappingProxyType({}),
 ) -> list[tuple[DpEvent, int]] | None:
-    """Lists the leaves (single mechanisms) of ``event``, each with its number of uses, after
-    checking that all are supported.
-
-    The result is None if a mechanism provides no privacy at all.
+    """Lists the leaves (single mechanisms) of ``event``, each with its number of uses; None if a
+    mechanism provides no privacy at all.
 
     - ``mechanisms``: supported event classes of mechanisms.
-    - ``scope``: scope of the bound. Its adjacency must be one under which every sampling event of
-      ``event`` is defined.
+    - ``scope``: scope of the bound. Every sampling event must be defined under its adjacency.
     - ``name``: name of the accountant, for the error message.
     - ``sampling``: supported sampling classes, each with the event classes that it may sample.
 
@@ -333,10 +327,10 @@ def check_parameters(leaf: DpEvent) -> None:
     """Raises InputError if a parameter of a mechanism (``leaf``), or of the event that it samples,
     is out of range.
 
-    Parameters are identified by the names of the fields, so that event classes of other packages
-    are checked too. NaN is out of range. A noise multiplier of 0 is allowed, although it hides
-    nothing, and so is a sampling probability of 0.
+    NaN is out of range. A noise multiplier of 0 and a sampling probability of 0 are allowed.
     """
+    # Parameters are identified by the names of the fields, so that event classes of other packages
+    # are checked too.
     for name, (low, high) in _RANGES.items():
         value = getattr(leaf, name, low)
         if not _is_within(value, low, high):

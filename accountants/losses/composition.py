@@ -41,10 +41,10 @@ _TRIES = 6
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Distribution of the privacy loss of one use on a grid of losses: multiples low, low + 1, ...
-    of a step.
+    """Distribution of the privacy loss of one use of a mechanism on a grid: the losses are
+    consecutive multiples of a step.
 
-    - ``low``: index of the first point.
+    - ``low``: index of the first point. The points are the losses low * step, (low + 1) * step, ...
     - ``mass``: probability of each point under P, (points,).
     - ``infinite_mass``: probability of an infinite loss under P.
     - ``count``: number of uses.
@@ -81,20 +81,20 @@ _Grids = Sequence[_Grid]
 def compute_upper_epsilon(uses: PairCounts, delta: float) -> float:
     """Computes an upper bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
-    ``uses`` lists the pairs (P, Q), each with its number of uses. A loss is a value of ln(P/Q).
+    ``uses`` lists the pairs (P, Q), each with its number of uses.
 
-    The result is within 1e-3 of the true epsilon for up to a million uses. For more uses, where the
-    step of the grid of losses no longer resolves one use, it is within a few per cent. The result
-    is never above the Chernoff bound of the total loss.
-
-    Method: the P-mass of an interval of losses is split between its two ends so that P and Q keep
-    their masses, which dominates the original pair ("connect the dots", Doroshenko et al. 2022).
-    The losses are then added by Fourier transform. All errors raise the bound.
+    The result is within 1e-3 of the true epsilon for up to a million uses, and within a few per
+    cent for more uses. It is never above the Chernoff bound of the total privacy loss ln(P/Q).
+    Method: "connect the dots" (Doroshenko et al. 2022) and Fourier transform. All errors raise the
+    bound.
 
     >>> from fedrec_auditor.accountants.losses.pairs import GaussianPair
     >>> round(compute_upper_epsilon(((GaussianPair(0.1), 100),), 1e-5), 3)  # Gaussian, mu = 1
     4.377
     """
+    # The P-mass of an interval of losses is split between its two ends so that P and Q keep their
+    # masses, which dominates the original pair ("connect the dots"). For more than a million uses,
+    # the step of the grid of losses no longer resolves one use.
     # The error of connecting the dots is of second order in the step. Tails of 1e-5 delta in total
     # count as infinite losses. The losses are tilted, e^(t l) P(l) up to a constant, composed by
     # Fourier transform modulo a window, and tilted back. At the tilt with the smallest Chernoff
@@ -109,13 +109,13 @@ def compute_upper_epsilon(uses: PairCounts, delta: float) -> float:
 def compute_lower_epsilon(uses: PairCounts, delta: float) -> float:
     """Computes a lower bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
-    ``uses`` lists the pairs (P, Q), each with its number of uses. A loss is a value of ln(P/Q).
-
-    Outputs whose losses lie near the same point of a grid are merged into one output. Merging is
-    post-processing, so it never raises epsilon. The loss of the merged output is rounded down to
-    the grid, and the losses of all uses are added by Fourier transform. Finally, part of the loss
-    that rounding removed is added back: a lower bound on its total, by Bernstein's inequality.
+    ``uses`` lists the pairs (P, Q), each with its number of uses. All errors lower the bound.
     """
+    # Outputs whose losses ln(P/Q) lie near the same point of a grid are merged into one output.
+    # Merging is post-processing, so it never raises epsilon. The loss of the merged output is
+    # rounded down to the grid, and the losses of all uses are added by Fourier transform. Finally,
+    # part of the loss that rounding removed is added back: a lower bound on its total, by
+    # Bernstein's inequality.
     # The loss of the merged output differs from the point by a term of second order in the step,
     # and is rounded down to the grid minus an offset. The total that n uses lose by rounding is a
     # sum of independent variables in [0, step]. By Bernstein's inequality this total is at least
@@ -148,11 +148,12 @@ class LowerCurve:
 
 def compute_lower_curve(uses: PairCounts) -> LowerCurve:
     """Computes a lower bound on the privacy curve (delta by epsilon) of composed pairs of
-    distributions: losses are rounded down to a grid and added by Fourier transform.
+    distributions.
 
     ``uses`` lists the pairs (P, Q), each with its number of uses. The absolute error of delta is
     about 1e-13. Deltas near that error count as 0.
     """
+    # Losses are rounded down to a grid and added by Fourier transform.
     spans = [pair.find_loss_range(_OUTSIDE_OF_CURVE) for pair, _ in uses]
     step, _ = _choose_steps(uses, spans, False)
     for _ in range(2 * _TRIES):
@@ -174,8 +175,7 @@ def compute_lower_curve(uses: PairCounts) -> LowerCurve:
 
 
 def convolve_distributions(parts: Sequence[tuple[Array, int, int]], first: int, size: int) -> Array:
-    """Computes the distribution of a sum of independent integers by Fourier transform, shape
-    (size,).
+    """Computes the distribution of a sum of independent integers, shape (size,).
 
     - ``parts``: for each distribution, its probabilities of consecutive integers, the first of
       these integers, and the number of variables with that distribution.
@@ -205,10 +205,10 @@ def convolve_distributions(parts: Sequence[tuple[Array, int, int]], first: int, 
 
 
 def _recall_epsilon(uses: PairCounts, delta: float, above: bool) -> float:
-    """Upper bound on the epsilon of composed pairs if ``above`` is true, otherwise a lower bound;
-    cached by the values of the pairs.
+    """Bound on the epsilon of composed pairs, cached by the values of the pairs; an upper bound if
+    ``above`` is true, otherwise a lower bound.
 
-    The result for pairs that are stored in arrays is not cached.
+    Results for pairs that are stored in arrays are not cached.
     """
     if any(isinstance(pair, ArrayPair) for pair, _ in uses):
         return _bound_epsilon(uses, delta, above)
@@ -247,12 +247,11 @@ _cached = lru_cache(maxsize=512)(_bound_epsilon)
 
 
 def _bound_single_use(pair: Pair, delta: float, above: bool) -> float:
-    """Bound on the epsilon of a single use of ``pair``, an upper bound if ``above`` is true,
-    computed without a Fourier transform.
-
-    For an upper bound, the mass of each interval of losses is split between its ends. For a lower
-    bound, each cell of losses is one output.
+    """Bound on the epsilon of a single use of ``pair``; an upper bound if ``above`` is true,
+    otherwise a lower bound.
     """
+    # No Fourier transform is needed. For an upper bound, the mass of each interval of losses is
+    # split between its ends. For a lower bound, each cell of losses is one output.
     spans = [pair.find_loss_range(max(delta * 1e-5, 1e-307))]
     step, _ = _choose_steps(((pair, 1),), spans, above)
     points = _list_points(spans[0], step)
@@ -330,12 +329,13 @@ def _bound_low(grids: _Grids, step: float, chance: float, delta: float) -> tuple
 
 
 def _choose_steps(uses: PairCounts, spans: LossRanges, above: bool) -> tuple[float, float]:
-    """Step of the grid of the summed loss, and a step that is fine enough for the moments of the
-    loss of each use.
+    """Two steps of the grid of losses: one for the summed loss, and one that is fine enough for the
+    moments of the loss of each use.
 
-    The first step is as fine as each pair needs, according to its weight in the sum, but limited by
-    the size of the grid. A coarser step gives a looser bound, never a wrong one.
+    A coarser step gives a looser bound, never a wrong one.
     """
+    # The first step is as fine as each pair needs, according to its weight in the sum, but limited
+    # by the size of the grid.
     spreads = [_estimate_spread(pair, *span) for (pair, _), span in zip(uses, spans, strict=True)]
     # One use must fit on the grid, and the indices of its points must be exact integers.
     limit = max(max((high - low) / _MOST, 1e-12 * max(abs(low), abs(high))) for low, high in spans)
@@ -384,9 +384,9 @@ def _list_points(span: tuple[float, float], step: float) -> NDArray[np.int64]:
 def _split_upwards(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
     """Places the privacy loss of one use of ``pair`` on a grid for an upper bound, at the multiples
     ``points`` of ``step``.
-
-    The mass of each interval is split between its two ends so that both P and Q keep their masses.
     """
+    # The mass of each interval is split between its two ends so that both P and Q keep their
+    # masses.
     inner = points * step
     log_p, log_q = pair.bin_losses(np.concatenate([[-np.inf], inner, [np.inf]]))
     p = np.exp(log_p[1:-1])
@@ -403,10 +403,9 @@ def _split_upwards(pair: Pair, count: int, step: float, points: NDArray[np.int64
 def _merge_downwards(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
     """Places the privacy loss of one use of ``pair`` on a grid for a lower bound, around the
     multiples ``points`` of ``step``.
-
-    The outputs with losses in one cell become one output, and its loss is rounded down. The offset
-    of the grid is chosen from a few candidates so that rounding removes the least loss.
     """
+    # The outputs with losses in one cell become one output, and its loss is rounded down. The
+    # offset of the grid is chosen from a few candidates so that rounding removes the least loss.
     middles = (points[:-1] + 0.5) * step
     log_p, log_q = pair.bin_losses(np.concatenate([[-np.inf], middles, [np.inf]]))
     seen = log_p > -700.0
@@ -432,12 +431,11 @@ def _merge_downwards(pair: Pair, count: int, step: float, points: NDArray[np.int
 
 def _bound_removed_loss(grids: _Grids, step: float, eta: float) -> tuple[float, float]:
     """A lower bound on the true total loss minus the total loss on the grid, and the probability
-    that the bound fails.
-
-    Bernstein's inequality bounds the total loss that rounding down removed, except with probability
-    ``eta``. The offsets of the grids are subtracted. If the inequality gives nothing above 0, the
-    bound is minus the offsets, and never fails.
+    that the bound fails (``eta``, or 0).
     """
+    # Bernstein's inequality bounds the total loss that rounding down removed, except with
+    # probability ``eta``. The offsets of the grids are subtracted. If the inequality gives nothing
+    # above 0, the bound is minus the offsets, and never fails.
     mean = sum(g.count * g.rounding_loss[0] for g in grids)
     variance = sum(g.count * g.rounding_loss[1] for g in grids)
     offset = sum(g.count * g.offset for g in grids)
@@ -469,6 +467,7 @@ def _find_best_tilt(grids: _Grids, step: float, delta: float) -> tuple[float, fl
     Canonne, Kamath and Steinke 2020, Proposition 12: every t gives a bound.
     """
 
+    # Epsilon to which the log-moments at the tilts t convert.
     def convert(moments: Array, t: Array) -> Array:
         return np.asarray((moments - math.log(delta) - np.log(1.0 + t)) / t - np.log1p(1.0 / t))
 
@@ -516,8 +515,9 @@ def _solve_in_window(
     """Smallest epsilon of the summed loss at ``delta``, computed in a window of losses; None if the
     window does not fit on the grid.
 
-    In a lower bound, ``ceded`` is added to the losses. In an upper bound it is None, and the mass
-    outside the window counts as infinite.
+    - ``infinite``: probability of an infinite loss.
+    - ``ceded``: in a lower bound, the number that is added to all losses. In an upper bound it is
+      None, and the mass outside the window counts as infinite.
     """
     lower = 0.0
     for _ in range(4):

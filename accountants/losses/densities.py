@@ -14,6 +14,7 @@ from scipy.special import erfcx
 
 from fedrec_auditor.accountants.errors import InputError
 
+# Array of doubles, of any shape.
 Floats = NDArray[np.float64]
 
 # Numbers count as equal if their difference, relative to their size and to the spread of all
@@ -33,10 +34,10 @@ class MixturePart:
     - By default: the density is proportional to exp(rate * y), uniform if ``rate`` is 0.
     - With ``sd`` > 0: the normal density with mean ``mean`` and standard deviation ``sd``,
       restricted to [low, high].
-    - With ``step`` > 0: a lattice, that is the points low, low + step, ... up to high (high, high -
-      step, ... if low is -inf), with masses proportional to exp(rate * y).
+    - With ``step`` > 0: a lattice, that is the points low, low + step, ... up to high. The masses
+      are proportional to exp(rate * y). If low is -inf, the points are high, high - step, ...
 
-    An end may be infinite only if the density tends to 0 there. Raises InputError otherwise.
+    Raises InputError if an end is infinite and the density does not tend to 0 there.
     """
 
     weight: float
@@ -75,7 +76,7 @@ class ExpTerm:
     - ``argmax``: point of the interval at which the term is largest.
     - ``max_log_term``: logarithm of the term at ``argmax``.
     - ``normal_mean_or_exp_rate``: mean of a normal term (``curvature`` > 0), or rate of an
-      exponential term (``curvature`` = 0). The property ``slope`` is computed from it.
+      exponential term (``curvature`` = 0). It determines ``slope``.
     - ``curvature``: 1 / variance of a normal term; 0 for an exponential term.
     - ``step``: 0 for a density; otherwise the distance of the lattice points, which begin at a
       finite end of the interval.
@@ -104,11 +105,10 @@ class ExpTerm:
         return replace(term, max_log_term=math.log(part.weight) - whole)
 
     def compute_log_masses(self, low: Floats, high: Floats) -> Floats:
-        """Computes ln of the mass that this term (density piece or lattice) has on each interval
-        [low, high].
+        """Computes ln of the mass of this term on each interval [low, high], which lies within the
+        interval of the term.
 
-        The intervals lie within the interval of the term. For a lattice, ``low`` and ``high`` are
-        lattice points, and both count.
+        For a lattice, ``low`` and ``high`` are lattice points, and both count.
         """
         nearest = np.clip(self.argmax, low, high)
         slope = np.abs(self.slope - self.curvature * (nearest - self.argmax))
@@ -156,8 +156,8 @@ def compute_log_integral(fall: Floats, curve: Floats | float, width: Floats, ste
 
     - ``fall``: initial decay rate of the integrand, at least 0.
     - ``curve``: increase of the decay rate per unit of t.
-    - ``step``: 0 for the integral. If it is positive, the integral is replaced by the sum over t =
-      0, step, ..., width.
+    - ``step``: 0 for the integral. If positive, the sum over t = 0, step, ..., width replaces the
+      integral.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         width = width + step
@@ -292,14 +292,15 @@ def _continues_a_piece(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bo
 
 
 def align_mixtures(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
-    """Yields the terms of the mixture ``p``, then those of ``q``, after rounding errors between
-    both mixtures are removed.
+    """Yields the terms of the mixture ``p``, then the terms of ``q``. Numbers that differ only by
+    rounding are replaced by one value.
 
-    Points (ends, means, single points), rates, deviations and steps that differ only by rounding
-    are replaced by one value in both mixtures. Each result has two parts: the density pieces and
-    lattices as ``ExpTerm`` objects, and the probabilities of single points, by point. Raises
-    InputError for a piece that is too narrow and does not continue another piece.
+    Each result has two parts: the density pieces and lattices as ``ExpTerm`` objects, and the
+    probabilities of single points, by point. Raises InputError for a piece that is too narrow and
+    does not continue another piece.
     """
+    # The replaced numbers are points (ends, means, single points), rates, deviations and steps of
+    # both mixtures.
     mixtures = p, q
     pieces = [piece for mixture in mixtures for piece in mixture.pieces]
     places = [value for mixture in mixtures for value in mixture.atoms]
@@ -334,12 +335,12 @@ def align_mixtures(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict
 @dataclass(frozen=True, slots=True)
 class Lattice:
     """Lattice (equally spaced points origin + step * n, with integer n), with the terms of two
-    measures that have masses on it.
+    measures P and Q on it.
 
     - ``origin``: the point at n = 0.
     - ``step``: distance of neighbouring points.
-    - ``terms_of_p_and_q``: terms of the first measure, and terms of the second measure. Each term
-      gives masses as a function of n, not of the point.
+    - ``terms_of_p_and_q``: terms of P, and terms of Q. Each term gives masses as a function of n,
+      not of the point.
     """
 
     origin: float

@@ -25,6 +25,7 @@ from fedrec_auditor.accountants.losses.densities import (
 )
 from fedrec_auditor.accountants.losses.divergences import compute_log_ratios as log_ratio_of_masses
 
+# Array of indices of intervals.
 Indices = NDArray[np.intp]
 
 _GAP = 1e-10
@@ -41,7 +42,7 @@ class Enclosure:
 
     - ``lower``, ``upper``: limits of the value.
     - ``argmax``: for the supremum of a density ratio, the number at which the log-ratio equals
-      ``lower``; infinite if this is the limit at infinity.
+      ``lower``; infinite if that is the limit at infinity.
     """
 
     lower: float
@@ -55,8 +56,7 @@ class DistinguishingEvent(NamedTuple):
 
     - ``lower_end``, ``upper_end``: ends of the interval, which are equal for a single number.
     - ``log_p``, ``log_q``: logarithms of the probabilities of the event under P and Q.
-    - ``max_log_ratio``: lower bound on the supremum of ln P(A)/Q(A) over all events A
-      (``bound_log_ratio``). If some event attains the supremum, this event does so up to rounding.
+    - ``max_log_ratio``: lower bound on the supremum of ln P(A)/Q(A) over all events A.
     """
 
     lower_end: float
@@ -67,12 +67,11 @@ class DistinguishingEvent(NamedTuple):
 
 
 class DivergenceRange(NamedTuple):
-    """Interval [lower, upper] that contains the hockey-stick divergence of P and Q at an epsilon,
-    with the probabilities of the event that attains it.
+    """Interval [lower, upper] that contains the hockey-stick divergence of P and Q at an epsilon.
 
-    - ``lower``, ``upper``: limits of the divergence P(event) - e^epsilon Q(event).
-    - ``mass_p``, ``mass_q``: probabilities of this event under P and Q. The event is the set of all
-      outputs at which P/Q exceeds e^epsilon.
+    - ``lower``, ``upper``: limits of the divergence P(event) - e^epsilon Q(event). The event is the
+      set of all outputs at which P/Q exceeds e^epsilon.
+    - ``mass_p``, ``mass_q``: probabilities of this event under P and Q.
     """
 
     lower: float
@@ -87,10 +86,11 @@ def bound_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     ``p``, ``q``: the distributions P and Q of a number.
 
     The supremum is inf if Q has no mass on an event that is possible under P, and -inf if ``p`` is
-    empty. Both ends of the interval equal the supremum, up to rounding, if the ratio is monotone or
-    convex on each interval between two ends of pieces of the mixtures. Otherwise branch and bound
-    narrows the interval until its relative width is 1e-10, or until it stores 2^19 numbers.
+    empty. The relative width of the interval is usually at most 1e-10.
     """
+    # Both ends of the interval equal the supremum, up to rounding, if the ratio is monotone or
+    # convex on each interval between two ends of pieces of the mixtures. Otherwise branch and bound
+    # narrows the interval.
     parts = [stretches.find_supremum() for stretches in _split_supports(p, q)]
     best = max(parts, key=lambda part: part.lower, default=Enclosure(-math.inf, -math.inf))
     return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
@@ -104,8 +104,8 @@ def find_distinguishing_event(
     - ``p``, ``q``: the distributions P and Q of a number.
     - ``apart``: numbers that must not lie in the interior of the interval.
 
-    The log-ratio of the event equals the supremum (``bound_log_ratio``) up to 1e-7 relative. It is
-    smaller if no event attains the supremum.
+    The log-ratio equals the supremum over all events up to 1e-7 relative. If no event attains the
+    supremum, it is smaller.
     """
     suprema = [(stretches, stretches.find_supremum()) for stretches in _split_supports(p, q, apart)]
     stretches, supremum = max(suprema, key=lambda each: each[1].lower)
@@ -124,9 +124,9 @@ def bound_divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
     and Q = ``q``.
 
     The divergence is the largest P(event) - e^epsilon Q(event) over all events. The interval allows
-    for the rounding errors of the masses that contribute. A point at which P/Q equals e^epsilon to
-    all digits contributes nothing. Raises InputError if ``epsilon`` is below 0.
+    for rounding errors. Raises InputError if ``epsilon`` is below 0.
     """
+    # A point at which P/Q equals e^epsilon to all digits contributes nothing.
     if not epsilon >= 0.0:
         swapped = "1 - e^epsilon + e^epsilon * bound_divergence(q, p, -epsilon)"
         raise InputError(f"Expected epsilon >= 0, got {epsilon}. For epsilon < 0, use {swapped}.")
@@ -140,10 +140,9 @@ def bound_divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
 
 @dataclass(frozen=True)
 class _Stretches:
-    """Measures P and Q on disjoint intervals ("stretches") of a line, each measure a sum of terms
-    of the same shapes.
+    """Measures P and Q on disjoint intervals ("stretches") of a line, each measure a sum of terms.
 
-    A shape is the exponential of a line or of a parabola. A term is a shape times a factor.
+    A term is a shape times a factor. A shape is the exponential of a line or of a parabola.
 
     - ``low``, ``high``: ends of the intervals, (stretches,).
     - ``log_terms``: logarithms of the terms of P and of Q at ``anchor``, (2, shapes, stretches);
@@ -215,8 +214,8 @@ class _Stretches:
         """Limit of ln p/q, the log-ratio of the two densities, at the infinite end of each
         interval, (stretches,).
 
-        The second array has the index of the term that dominates q there, (stretches,). Both
-        entries are 0 for a finite interval.
+        The second array has the index of the term that dominates q there, (stretches,). For a
+        finite interval, both entries are 0.
         """
         limit, leader = np.zeros(len(self.low)), np.zeros(len(self.low), dtype=np.intp)
         for j in np.flatnonzero(~np.isfinite(self.high - self.low)):
@@ -232,10 +231,10 @@ class _Stretches:
 
     @cached_property
     def term_ratios(self) -> Floats:
-        """Smallest and largest log-ratio of a term of P to the term of Q of the same shape, on each
+        """Smallest and largest log-ratio of a term of P to the term of Q of equal shape, on each
         interval, (2, stretches).
 
-        ln p/q, for the densities p and q of the measures P and Q, lies between these two values.
+        ln p/q, for the densities p and q of P and Q, lies between these two values.
         """
         (p, q), (has_p, has_q) = self.log_terms, self.log_terms > -np.inf
         with np.errstate(invalid="ignore"):
@@ -248,13 +247,12 @@ class _Stretches:
         """Whether, on every part of an interval, ln p/q has its minimum (first row) and its maximum
         (second row) at the ends of that part, (2, stretches).
 
-        p and q are the densities of the measures P and Q, which are sums of terms. False means
-        that this is not known. There are three known cases:
-
-        - At most two shapes, of one curvature: ln p/q is monotone (Moebius).
-        - q is a single term that is curved at least as much as all terms of p: ln p/q is convex.
-        - p is a single term that is curved at least as much as all terms of q: ln p/q is concave.
+        p and q are the densities of the measures P and Q. False means that this is not known.
         """
+        # There are three known cases:
+        # - At most two shapes, of one curvature: ln p/q is monotone (Moebius).
+        # - q is a single term that is curved at least as much as all terms of p: ln p/q is convex.
+        # - p is a single term that is curved at least as much as all terms of q: ln p/q is concave.
         has_p, has_q = self.log_terms > -np.inf
         here = has_p | has_q
         top, of_p, of_q = (
@@ -271,13 +269,12 @@ class _Stretches:
 
         - ``low``, ``high``: ends of the cells, (cells,).
         - ``j``: index of the interval that contains each cell, (cells,).
-
-        p and q are sums of terms. Relative to the largest term of q, every term is the exponential
-        of a parabola, so its smallest and largest values in a cell are known. The lower limit is
-        the logarithm of the sum of the smallest terms of p, divided by the sum of the largest terms
-        of q. The upper limit exchanges smallest and largest. Tighter limits of ``term_ratios`` are
-        used where they exist.
         """
+        # p and q are sums of terms. Relative to the largest term of q, every term is the
+        # exponential of a parabola, so its smallest and largest values in a cell are known. The
+        # lower limit is the logarithm of the sum of the smallest terms of p, divided by the sum of
+        # the largest terms of q. The upper limit exchanges smallest and largest. Tighter limits of
+        # ``term_ratios`` are used where they exist.
         (p, q), slope, curve = self.log_terms[:, :, j], self.slope[:, j], self.curvature
         finite = np.isfinite(high - low)
         near = [np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)]
@@ -291,6 +288,7 @@ class _Stretches:
         middle = q + (heights[0] + heights[1]) / 2.0
         lead = np.where(finite, middle.argmax(axis=0), leader[j])[None]
 
+        # Values of all terms, minus the value of the largest term of q.
         def relative(values: Floats) -> Floats:
             values = np.broadcast_to(values, p.shape)
             return values - np.take_along_axis(values, lead, 0)
@@ -339,10 +337,10 @@ class _Stretches:
         """Splits each cell [low, high] into two, and returns lower ends, upper ends and interval
         indices of all new cells.
 
-        ``j`` has the index of the interval that contains each cell. A finite cell is halved. An
-        infinite cell is split into a finite and an infinite cell; repeated splits grow the finite
-        part by a factor of 3.
+        ``j`` has the index of the interval that contains each cell.
         """
+        # A finite cell is halved. An infinite cell is split into a finite and an infinite cell;
+        # repeated splits grow the finite part by a factor of 3.
         reach = self.decay_length[j]
         with np.errstate(invalid="ignore"):
             up = low + np.maximum(reach, 2.0 * (low - self.low[j]))
@@ -420,10 +418,9 @@ class _Stretches:
     def bound_excess(self, epsilon: float) -> DivergenceRange:
         """Bounds the integral of max(0, p - e^epsilon q), for the densities p and q of the measures
         P and Q.
-
-        The line is split into cells until p/q is on one side of e^epsilon in each cell, or the
-        remaining doubt is negligible.
         """
+        # The line is split into cells until p/q is on one side of e^epsilon in each cell, or the
+        # remaining doubt is negligible.
         j = self.p_indices
         low, high = self.low[j], self.high[j]
         sums = np.zeros(4)

@@ -13,12 +13,13 @@ from scipy import special
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_epsilon
 
+# Array of doubles, of any shape.
 Array = NDArray[np.float64]
 
 
 class WorstEvent(NamedTuple):
-    """Event S of outputs that gives the largest epsilon = ln((P(S) - delta)/Q(S)), for the output
-    distributions P and Q of two inputs.
+    """Event S of outputs that gives the largest epsilon = ln((P(S) - delta)/Q(S)), for two output
+    distributions P and Q.
 
     S consists of the first outputs in the order of descending P/Q.
 
@@ -58,15 +59,16 @@ def find_worst_event(log_p: Array, log_q: Array, delta: float, rounding: float =
     distributions P and Q of two inputs.
 
     - ``log_p``, ``log_q``: log-probabilities of the outputs under P and Q, (outputs,), sorted by
-      descending ratio P/Q. Logarithms are needed because a probability under Q underflows long
-      before it becomes irrelevant.
+      descending ratio P/Q.
     - ``delta``: delta of (epsilon, delta)-DP.
     - ``rounding``: possible relative error of P(S), which is subtracted.
 
     The largest value is the smallest epsilon at which P(S) - e^epsilon Q(S) is at most ``delta``
-    for every event S. Only events that consist of the first outputs are tried, because one of them
-    attains the largest difference at every epsilon.
+    for every event S.
     """
+    # Logarithms are needed because a probability under Q underflows long before it becomes
+    # irrelevant. Only events that consist of the first outputs are tried, because one of them
+    # attains the largest difference at every epsilon.
     mass_p, log_mass_q = np.cumsum(np.exp(log_p)), _log_cumsum(log_q)
     with np.errstate(divide="ignore"):
         excess = np.log(np.maximum(mass_p * max(0.0, 1.0 - rounding) - delta, 0.0))
@@ -85,12 +87,11 @@ def _log_cumsum(log_mass: Array) -> Array:
 
 
 def find_min_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
-    """Computes the smallest epsilon >= 0 with P(S) <= e^epsilon Q(S) + ``delta`` for every event S.
+    """Computes the smallest epsilon >= 0 with P(S) <= e^epsilon Q(S) + ``delta`` for every event S
+    of outputs.
 
-    P and Q are the output distributions of two inputs.
-
-    ``log_p`` and ``log_q`` are the log-probabilities of the outputs under P and Q, (outputs,),
-    sorted by descending ratio p/q.
+    - ``log_p``, ``log_q``: log-probabilities of the outputs under two inputs (P and Q), (outputs,),
+      sorted by descending ratio P/Q.
 
     >>> import numpy as np
     >>> p, q = np.array([0.75, 0.25]), np.array([0.25, 0.75])
@@ -136,16 +137,16 @@ def bisect_threshold(
     ``holds`` is false.
 
     - ``holds``: the condition. If it is true for a number, it is true for every larger number.
-    - ``max_value``: the search stops once a number of at least ``max_value`` fails the condition.
-    - ``precision``: relative precision of the result. The value 0 bisects down to neighbouring
-      doubles.
+    - ``max_value``: the result is infinity once a number of at least ``max_value`` fails the
+      condition.
+    - ``precision``: relative precision of the result; 0 bisects down to neighbouring doubles.
 
-    The function tests 1, 2, 4, ... until the condition holds, and then bisects. If the search stops
-    at ``max_value``, the result is infinity. If no tested number fails, the result is 0.
+    The result is 0 if no tested number fails.
 
     >>> bisect_threshold(lambda x: x * x >= 2, precision=1e-3)
     1.4140625
     """
+    # The function tests 1, 2, 4, ... until the condition holds, and then bisects.
     low, high = 0.0, 1.0
     while not holds(high):
         if high >= max_value:
@@ -160,9 +161,8 @@ def find_gaussian_mu(epsilon: float, delta: float) -> float:
     """Computes the largest mu = sensitivity/sigma for which the Gaussian mechanism is (``epsilon``,
     ``delta``)-DP.
 
-    So sigma = sensitivity / mu is the smallest sufficient noise. This is the problem that Algorithm
-    1 of Balle and Wang 2018 solves. Here mu is bisected down to neighbouring doubles, and an
-    allowance for rounding is subtracted.
+    So sigma = sensitivity / mu is the smallest sufficient noise. Source: the problem of Algorithm 1
+    of Balle and Wang 2018. An allowance for rounding is subtracted from mu.
 
     The textbook's sigma = sensitivity sqrt(2 ln(1.25/delta)) / epsilon is proved only for epsilon <
     1, where it is larger than necessary. For large epsilons it is too small (from 8.42 on at delta
@@ -182,16 +182,15 @@ def find_gaussian_epsilon(delta: float, mu: float) -> float:
     """Computes the smallest epsilon at ``delta`` of a Gaussian mechanism with ``mu`` = sensitivity
     divided by standard deviation.
 
-    At delta 0 the epsilon is infinite unless ``mu`` is 0. For n uses with noise multiplier z,
-    ``mu`` is sqrt(n)/z. The error is at most 1e-12 + 1e-12 mu + 1e-15 eps, for mu up to 1e4 and
+    For n uses with noise multiplier z, ``mu`` is sqrt(n)/z. At delta 0 the epsilon is infinite
+    unless ``mu`` is 0. The error is at most 1e-12 + 1e-12 mu + 1e-15 eps, for mu up to 1e4 and
     delta from 1e-300 up.
-
-    The equation is solved for a = eps/mu - mu/2, because the privacy curve is a smooth function of
-    a for arbitrarily large epsilon.
 
     >>> round(find_gaussian_epsilon(1e-5, 1.0), 3)
     4.377
     """
+    # The equation is solved for a = eps/mu - mu/2, because the privacy curve is a smooth function
+    # of a for arbitrarily large epsilon.
     from scipy import optimize
 
     if mu == 0 or delta >= 1:
@@ -211,10 +210,11 @@ def find_gaussian_epsilon(delta: float, mu: float) -> float:
 def _log_delta(a: float, mu: float) -> float:
     """ln of delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) at a = eps/mu - mu/2.
 
-    Balle and Wang 2018, Theorem 8. With b = a + mu, delta is Phi(-a) - phi(a) R(b), where R =
-    Phi(-b)/phi(b) is the Mills ratio, so that e^eps is not needed. The relative error of delta is
-    about 1e-15 (1 + a^2) (1 + (1 + abs(a))/mu).
+    Source: Balle and Wang 2018, Theorem 8. The relative error of delta is about 1e-15 (1 + a^2) (1
+    + (1 + abs(a))/mu).
     """
+    # With b = a + mu, delta is Phi(-a) - phi(a) R(b), where R = Phi(-b)/phi(b) is the Mills ratio,
+    # so that e^eps is not needed.
     log_first = float(special.log_ndtr(-a))
     mills = _mills_ratio(a + mu)
     if mills == 0.0:

@@ -25,6 +25,7 @@ from fedrec_auditor.accountants.losses import pure
 # any two neighbouring inputs. A pair returns the masses of intervals of the loss as logarithms, so
 # that rounding loses neither rare losses nor losses in the thousands.
 
+# Array of doubles, of any shape.
 Array = NDArray[np.float64]
 
 
@@ -42,17 +43,19 @@ class Pair(Protocol):
         ...
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under P and under Q, of intervals of the privacy loss
+        ln(P/Q).
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). The first
-        edge may be -inf and the last inf. Infinite losses are not counted.
+        - ``edges``: ascending ends of the intervals, (n + 1,). Interval i is (edges[i], edges[i +
+          1]]. The first edge may be -inf and the last inf.
+
+        The results are two arrays, (n,). Infinite losses are not counted.
         """
         ...
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high) that contains almost all finite values of the privacy
+        loss ln(P/Q).
 
         Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
         ``high`` with probability at most ``tail``.
@@ -72,21 +75,21 @@ class GaussianPair:
     infinite_mass: float = 0.0
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under P and under Q, of intervals of the privacy loss
+        ln(P/Q).
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
+        ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
+        results are two arrays, (n,).
         """
         x = edges / self.mu + self.mu / 2.0
         return compute_normal_log_masses(x - self.mu), compute_normal_log_masses(x)
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high) that contains almost all values of the privacy loss
+        ln(P/Q).
 
-        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
-        ``high`` with probability at most ``tail``. The ends are equally many standard deviations
-        from the mean.
+        Under P, the loss is below ``low`` with probability at most ``tail``, and above ``high``
+        with probability at most ``tail``.
         """
         reach = -float(ndtri(max(tail, 1e-307))) * self.mu
         return self.mu**2 / 2.0 - reach, self.mu**2 / 2.0 + reach
@@ -94,22 +97,23 @@ class GaussianPair:
 
 @dataclass(frozen=True, slots=True)
 class LaplacePair:
-    """Pair of Laplace distributions of scale 1, centred at 0 (P) and at m = ``shift`` (Q), where m
-    is sensitivity divided by scale.
+    """Pair of Laplace distributions of scale 1, centred at 0 (P) and at m = ``shift`` (Q).
 
-    The privacy loss ln(P/Q) is m at x <= 0, m - 2x between the centres, and -m at x >= m. It is
-    never infinite, so ``infinite_mass`` is 0.
+    - ``shift``: sensitivity divided by scale.
+    - ``infinite_mass``: probability under P of an infinite privacy loss; always 0.
+
+    The privacy loss ln(P/Q) is m at x <= 0, m - 2x between the centres, and -m at x >= m.
     """
 
     shift: float
     infinite_mass: float = 0.0
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under P and under Q, of intervals of the privacy loss
+        ln(P/Q).
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). The smallest
-        and the largest loss have positive probabilities.
+        ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
+        results are two arrays, (n,). The smallest and the largest loss have positive probabilities.
         """
         x = np.clip((self.shift - edges) / 2.0, 0.0, self.shift)
         width = log1mexp(x[:-1] - x[1:]) - math.log(2.0)
@@ -119,30 +123,29 @@ class LaplacePair:
         return log_p, log_q
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high) that contains almost all values of the privacy loss
+        ln(P/Q).
 
-        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
-        ``high`` with probability at most ``tail``. The interval extends from m + 2 ln(tail) to m =
-        ``shift``, the largest loss.
+        Under P, the loss is below ``low`` with probability at most ``tail``, and never above
+        ``high``.
         """
+        # The interval extends from m + 2 ln(tail) to m = ``shift``, the largest loss.
         # Losses below m - 2x have the probability e^-x / 2 under P.
         return max(-self.shift, self.shift + 2.0 * math.log(max(tail, 1e-307))), self.shift
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicPair:
-    """Pair of distributions (P, Q) with finitely many values of the privacy loss ln(P/Q), each with
-    its log-probability under P.
+    """Pair of distributions (P, Q) with finitely many values of the privacy loss ln(P/Q).
 
     - ``losses``: finite privacy losses.
     - ``log_masses``: their log-probabilities under P. The log-probability under Q is smaller by the
       loss.
     - ``infinite_mass``: probability under P of the outputs that are impossible under Q.
-
-    Outputs that are impossible under P are not listed, because they add nothing to a hockey-stick
-    divergence.
     """
+
+    # Outputs that are impossible under P are not listed, because they add nothing to a hockey-stick
+    # divergence.
 
     losses: tuple[float, ...]
     log_masses: tuple[float, ...]
@@ -167,10 +170,11 @@ class AtomicPair:
         return cls((epsilon, -epsilon), (truth, truth - epsilon))
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under P and under Q, of intervals of the privacy loss
+        ln(P/Q).
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
+        ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
+        results are two arrays, (n,).
         """
         log_p = np.full(len(edges) - 1, -np.inf)
         log_q = log_p.copy()
@@ -213,10 +217,11 @@ class ArrayPair:
         return cls(losses[order], log_p[order], infinite)
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under P and under Q, of intervals of the privacy loss
+        ln(P/Q).
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
+        ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
+        results are two arrays, (n,).
         """
         cell = np.searchsorted(edges, self.losses) - 1
         inside = slice(*np.searchsorted(cell, [0, len(edges) - 1]))
@@ -229,11 +234,10 @@ class ArrayPair:
         return found[0], found[1]
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high) that contains almost all finite values of the privacy
+        loss ln(P/Q).
 
-        The ends are quantiles of the finite losses under the pair's first distribution P, at the
-        probabilities ``tail`` and 1 - ``tail``.
+        The ends are the quantiles of the finite losses under P at ``tail`` and 1 - ``tail``.
         """
         mass, last = np.exp(self.log_p), len(self.losses) - 1
         low = int(np.searchsorted(np.cumsum(mass), tail))
@@ -254,23 +258,24 @@ class ReversedPair:
     infinite_mass: float = 0.0
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under Q and under P, that the privacy loss ln(Q/P) lies
-        in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under Q and under P, of intervals of the privacy loss
+        ln(Q/P).
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). A loss
-        exactly on an edge may be counted in either of the two intervals that meet there.
+        ``edges`` are the ascending ends of the intervals, (n + 1,). The results are two arrays,
+        (n,). A loss exactly on an edge may be counted in either of the two neighbouring intervals.
         """
         log_p, log_q = self.pair.bin_losses(-edges[::-1])
         return log_q[::-1], log_p[::-1]
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(Q/P) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high) that contains almost all finite values of the privacy
+        loss ln(Q/P).
 
         Under Q, a finite loss is below ``low`` with probability at most ``tail``, and above
-        ``high`` with probability at most ``tail``. The interval is the negative of the interval of
-        ``pair``, which for ``PoissonSamplePair`` and ``GaussianMixturePair`` also holds under Q.
+        ``high`` with probability at most ``tail``.
         """
+        # The interval is the negative of the interval of ``pair``, which for ``PoissonSamplePair``
+        # and ``GaussianMixturePair`` also holds under Q.
         low, high = self.pair.find_loss_range(tail)
         return -high, -low
 
@@ -278,13 +283,11 @@ class ReversedPair:
 def add_atom(
     edges: Array, loss: float, log_p: float, log_q: float, into_p: Array, into_q: Array
 ) -> None:
-    """Adds the probabilities of a single privacy loss to the interval that contains the loss, in
-    place.
-
-    P and Q are the distributions of outputs under two neighbouring inputs.
+    """Adds the probabilities of a single privacy loss ln(P/Q) to the interval that contains the
+    loss, in place.
 
     - ``edges``: ascending ends of the intervals, (n + 1,).
-    - ``loss``: the privacy loss ln(P/Q).
+    - ``loss``: the privacy loss.
     - ``log_p``, ``log_q``: its log-probabilities under P and Q.
     - ``into_p``, ``into_q``: log-probabilities of the intervals under P and Q, (n,), which are
       modified.
@@ -340,27 +343,30 @@ _MOST_USERS = 10**10
 
 @dataclass(frozen=True, slots=True)
 class ClonePair:
-    """Dominating pair of distributions of one shuffle of local reports, expressed by two counts of
-    clones.
+    """Dominating pair of distributions (P, Q) of one shuffle of local reports.
 
     - ``epsilon``: pure local epsilon of every report.
-    - ``n_users``: number of users whose reports are shuffled.
+    - ``n_users``: number n of users whose reports are shuffled.
     - ``binary``: true if the reports are bits as ``ShuffledDpEvent`` defines them.
 
-    Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), computed
-    numerically. Let P0, P1 be the distributions of one user's report on two inputs. They are
-    e^eps-close, so P0 = (e^eps Q0 + Q1)/(e^eps + 1) and P1 mirrored, for some distributions Q0, Q1
-    (Kairouz, Oh and Viswanath 2015). Every other user's report has a distribution of at least
-    e^-eps max(P0, P1) >= e^-eps (Q0 + Q1)/2. So with probability e^-eps this report is a clone: a
-    draw from Q0 or from Q1, with probability 1/2 each. The shuffled reports are then a function of
-    the two counts alone: C ~ Binomial(n - 1, e^-eps), A ~ Binomial(C, 1/2), D ~
-    Bernoulli(e^eps/(e^eps + 1)), and the pair (A + D, C - A + 1 - D) against (A + 1 - D, C - A + D)
-    dominates.
+    A clone is a report of another user that is drawn from Q0 or Q1, the two components of the
+    protected user's own report. The outputs of the pair are two counts: the reports drawn from Q0,
+    and the reports drawn from Q1.
 
-    If ``binary`` is true, C ~ Binomial(n - 1, 2/(e^eps + 1)). Feldman, McMillan and Talwar 2023
-    gave this rate for all reports, but their erratum (arXiv 2208.04591v2) withdraws that. The proof
-    for binary reports is in a comment in the code.
+    Source: Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), computed
+    numerically. For ``binary``, a higher rate of clones is used, which Feldman, McMillan and Talwar
+    2023 gave for all reports. Their erratum (arXiv 2208.04591v2) withdraws it for all reports, but
+    it holds for binary ones. The proofs are in comments in the code.
     """
+
+    # Let P0, P1 be the distributions of one user's report on two inputs. They are e^eps-close, so
+    # P0 = (e^eps Q0 + Q1)/(e^eps + 1) and P1 mirrored, for some distributions Q0, Q1 (Kairouz, Oh
+    # and Viswanath 2015). Every other user's report has a distribution of at least e^-eps max(P0,
+    # P1) >= e^-eps (Q0 + Q1)/2. So with probability e^-eps this report is a clone: a draw from Q0
+    # or from Q1, with probability 1/2 each. The shuffled reports are then a function of the two
+    # counts alone: C ~ Binomial(n - 1, e^-eps), A ~ Binomial(C, 1/2), D ~ Bernoulli(e^eps/(e^eps +
+    # 1)), and the pair (A + D, C - A + 1 - D) against (A + 1 - D, C - A + D) dominates. If
+    # ``binary`` is true, C ~ Binomial(n - 1, 2/(e^eps + 1)).
 
     # The proof of Feldman, McMillan and Talwar 2023 fails if P0 and P1 are not as far apart as
     # epsilon allows. Proof for binary reports: let u and w be the inputs. The distributions are
@@ -379,58 +385,54 @@ class ClonePair:
 
     @property
     def clone_rate(self) -> float:
-        """Probability that another user's report is a clone, which hides the report of the
-        protected user.
-
-        A clone is a draw from one of the two distributions of which the protected user's report is
-        a mixture (Q0 and Q1 in the description of the class).
+        """Probability that another user's report is a clone: e^-eps in general, and 2/(e^eps + 1)
+        for binary reports, with eps = ``epsilon``.
         """
         growth = math.exp(self.epsilon)
         return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth
 
     @property
     def infinite_mass(self) -> float:
-        """Probability, under the first distribution P, of an infinite privacy loss.
-
-        Clones are reports of other users that hide the user's own report. ``make_array_pair`` omits
-        counts of clones that are negligibly rare, and treats their loss as infinite.
+        """Probability, under the first distribution P, of an infinite privacy loss. Negligibly rare
+        counts of clones are treated as such losses.
         """
         return 4.0 * _TAIL
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under P and under Q, of intervals of the privacy loss
+        ln(P/Q).
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
+        ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
+        results are two arrays, (n,).
         """
         return self.make_array_pair().bin_losses(edges)
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high) that contains almost all finite values of the privacy
+        loss ln(P/Q).
 
-        The ends are quantiles of the finite losses under the pair's first distribution P, at the
-        probabilities ``tail`` and 1 - ``tail``.
+        The ends are the quantiles of the finite losses under P at ``tail`` and 1 - ``tail``.
         """
         return self.make_array_pair().find_loss_range(tail)
 
     def make_array_pair(self) -> ArrayPair:
-        """Lists the privacy losses ln(P/Q) of all counts of clones, with their log-probabilities.
+        """Lists the privacy losses ln(P/Q) of all outcomes (m, a), with their log-probabilities
+        under P.
 
-        Clones are reports of other users that hide the user's own report. The user's report is
-        drawn from one of two distributions, Q0 and Q1 (see the class), and so is every clone. A
-        loss belongs to two counts: the number m of all these reports, which is 1 plus the number of
-        clones, and the number a of them that are drawn from Q0. Given m, P(a) is proportional to
-        binom(m, a) (e^eps a + m - a), where eps is ``epsilon``, and Q(a) = P(m - a).
+        - m: 1 plus the number of clones. It counts the protected user's report and all clones, each
+          of which is drawn from Q0 or from Q1 (see the class).
+        - a: number of these m reports that are drawn from Q0.
+        - P, Q: distributions of (m, a) under the two inputs of the protected user. Given m, P(a) is
+          proportional to binom(m, a) (e^eps a + m - a), where eps is ``epsilon``, and Q(a) = P(m -
+          a).
 
-        There are a few 10^5 losses for any number of users, because of three simplifications, which
-        never lower the resulting epsilon:
-
-        - The number of clones is rounded down by a fraction of at most 2e-4, which raises the
-          resulting epsilon by a fraction of about 1e-4 at most.
-        - Users beyond 10^10 are omitted.
-        - Negligibly rare counts, with a total mass below 4e-17, count as an infinite loss.
+        Negligibly rare outcomes, with a total mass below 4e-17, count as an infinite loss. Rounding
+        of m raises the resulting epsilon by a fraction of about 1e-4 at most, and never lowers it.
         """
+        # There are a few 10^5 losses for any number of users, because of three simplifications,
+        # which never lower the resulting epsilon: the number of clones is rounded down by a
+        # fraction of at most 2e-4, users beyond 10^10 are omitted, and negligibly rare outcomes
+        # count as an infinite loss.
         # A pair with fewer clones dominates a pair with more clones: adding one more fair bit to a
         # turns the pair of C clones into the pair of C + 1.
         return _tabulate_clones(self)
@@ -483,24 +485,27 @@ class _SampledPair:
 
 @dataclass(frozen=True, slots=True)
 class PoissonSamplePair(_SampledPair):
-    """Pair of the distributions (1 - q) Q + q P and Q, for Poisson sampling at ``rate`` q under
-    add-remove adjacency.
+    """Pair of the distributions (1 - q) Q + q P and Q, for Poisson sampling under add-remove
+    adjacency.
 
-    ``pair`` is (P, Q), the pair of the mechanism without sampling, which must dominate that
-    mechanism in both orders of the inputs. Then the sampled pair dominates inputs with the record
-    against inputs without it, and its ``ReversedPair`` dominates the opposite order (Zhu, Dong,
-    Wang 2022, Theorem 11). The privacy loss is ln(1 - q + q e^l), where l is the loss of ``pair``.
+    - ``pair``: the pair (P, Q) of the mechanism without sampling. It must dominate the mechanism in
+      both orders of the inputs, and outputs that are impossible under P must have the probability
+      ``pair.infinite_mass`` under Q.
+    - ``rate``: probability q with which a record is sampled.
 
-    ``pair`` must be symmetric: outputs that are impossible under P have the probability
-    ``pair.infinite_mass`` under Q. After sampling, their loss is ln(1 - q).
+    The sampled pair dominates inputs with the record against inputs without it. Its
+    ``ReversedPair`` dominates the opposite order (Zhu, Dong, Wang 2022, Theorem 11).
     """
 
-    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+    # The privacy loss is ln(1 - q + q e^l), where l is the loss of ``pair``. Outputs that are
+    # impossible under P have the loss ln(1 - q) after sampling.
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). The values
-        are computed from those of ``pair``.
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
+        """Computes the log-probabilities, under both distributions of the sampled pair, of
+        intervals of its privacy loss.
+
+        ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
+        results are two arrays, (n,).
         """
         log_p, log_q = self.pair.bin_losses(self._invert_loss(edges))
         other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
@@ -511,12 +516,11 @@ class PoissonSamplePair(_SampledPair):
         return log_p, log_q
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high) that contains almost all finite values of the sampled
+        pair's privacy loss.
 
-        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
-        ``high`` with probability at most ``tail``. The interval is computed from that of the pair
-        without sampling.
+        Under the first distribution, a finite loss is below ``low`` with probability at most
+        ``tail``, and above ``high`` with probability at most ``tail``.
         """
         # Q mirrors P, and both distributions contribute to the upper tail: Q in full, and P with
         # the sampling rate.
@@ -547,33 +551,36 @@ class PoissonSamplePair(_SampledPair):
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeSamplePair(_SampledPair):
-    """Dominating pair for a sample of fixed size without replacement, when one of n records is
-    replaced; ``rate`` = q = size/n.
+    """Dominating pair for a sample of fixed size without replacement, if one of n records is
+    replaced.
 
-    ``pair`` is the pair of the mechanism M on the sample, which must be symmetric. Balle, Barthe
-    and Gaboardi 2018, Theorem 9: if delta_M is the curve of M on the sample under replacement, the
-    curve of the sampled M is at most H(x) = q delta_M(ln(1 + (x - 1)/q)) at x = e^eps >= 1, for
-    both orders of the data sets. For x < 1, H(x) = 1 - x + x H(1/x) is the bound. This class
-    computes a pair whose curve is H, so that it dominates one sampled use of M. The product of such
-    pairs, one per use, dominates the adaptive composition of these uses (Zhu, Dong, Wang 2022,
-    Theorem 10). The derivation is in a comment in the code.
+    - ``pair``: the pair of the mechanism M on the sample, which must be symmetric.
+    - ``rate``: q = sample size / n.
+
+    Let delta_M be the privacy curve of M on the sample under replacement. The curve of the sampled
+    M is at most H(x) = q delta_M(ln(1 + (x - 1)/q)) at x = e^eps >= 1 (Balle, Barthe and Gaboardi
+    2018, Theorem 9). This pair has the curve H, so it dominates one sampled use of M. Products of
+    such pairs dominate adaptive compositions (Zhu, Dong, Wang 2022, Theorem 10). The derivation is
+    in a comment in the code.
     """
 
-    # The bound H below 1: the divergence of one direction is the mirrored divergence of the
-    # opposite one, D_x(P||Q) = 1 - x + x D_{1/x}(Q||P). A pair with the curve H: let (P, Q) be the
-    # pair of M and (P1, Q) = ((1 - q) Q + q P, Q). For x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q
-    # is (P1 - x Q)+, so the positive losses are those of (P1, Q), where the loss of (P, Q) is
-    # positive. The negative losses are the positive ones mirrored, with the distributions
-    # exchanged. The remaining mass has loss 0. Under both distributions it is 1 - P1(l > 0) - Q(l >
-    # 0) = (1 - q)(1 - 2b) + q (1 - a - b), with a = P(l > 0) and b = Q(l > 0). This mass is not
-    # negative: b <= a, and a + b <= 1 because P(l < 0) = b for a symmetric pair. So the masses are
-    # distributions, H is convex, and the pair dominates all neighbouring inputs at every x.
+    # The bound H holds for both orders of the data sets. For x < 1 it is H(x) = 1 - x + x H(1/x).
+    # Reason: the divergence of one direction is the mirrored divergence of the opposite one,
+    # D_x(P||Q) = 1 - x + x D_{1/x}(Q||P). A pair with the curve H: let (P, Q) be the pair of M and
+    # (P1, Q) = ((1 - q) Q + q P, Q). For x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q is (P1 - x
+    # Q)+, so the positive losses are those of (P1, Q), where the loss of (P, Q) is positive. The
+    # negative losses are the positive ones mirrored, with the distributions exchanged. The
+    # remaining mass has loss 0. Under both distributions it is 1 - P1(l > 0) - Q(l > 0) = (1 - q)(1
+    # - 2b) + q (1 - a - b), with a = P(l > 0) and b = Q(l > 0). This mass is not negative: b <= a,
+    # and a + b <= 1 because P(l < 0) = b for a symmetric pair. So the masses are distributions, H
+    # is convex, and the pair dominates all neighbouring inputs at every x.
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under both distributions of the pair, of intervals of its
+        privacy loss.
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
+        ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
+        results are two arrays, (n,).
         """
         sampled = PoissonSamplePair(self.pair, self.rate)
         up_p, up_q = sampled.bin_losses(np.maximum(edges, 0.0))
@@ -586,11 +593,11 @@ class FixedSizeSamplePair(_SampledPair):
         return log_p, log_q
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high), symmetric around 0, that contains almost all finite
+        values of the privacy loss.
 
-        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
-        ``high`` with probability at most ``tail``. The interval is symmetric around 0.
+        Under the first distribution, a finite loss is below ``low`` with probability at most
+        ``tail``, and above ``high`` with probability at most ``tail``.
         """
         _, high = PoissonSamplePair(self.pair, self.rate).find_loss_range(tail)
         return -high, high
@@ -598,7 +605,8 @@ class FixedSizeSamplePair(_SampledPair):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceOneGaussianPair:
-    """Pair of distributions P and Q for Poisson sampling, if one record replaces another.
+    """Pair of distributions P and Q for Poisson sampling with Gaussian noise, if one record
+    replaces another.
 
     P = (1 - q) N(0, 1) + q N(mu, 1), and Q = (1 - q) N(0, 1) + q N(-mu, 1).
 
@@ -606,9 +614,8 @@ class ReplaceOneGaussianPair:
     - ``rate``: probability q < 1 that a record is sampled.
     - ``infinite_mass``: probability under P of an infinite privacy loss; always 0.
 
-    Each of the two records adds at most mu standard deviations of the noise, in any direction. Two
-    records that add mu and -mu attain this pair, and it dominates all other pairs of records (the
-    proof is in a comment in the code).
+    The pair dominates all pairs of records, and two opposite records attain it. The proof is in a
+    comment in the code.
     """
 
     # Proof: let the two records add x and x'. By advanced joint convexity (Balle, Barthe and
@@ -625,10 +632,11 @@ class ReplaceOneGaussianPair:
     infinite_mass: float = 0.0
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under P and under Q, of intervals of the privacy loss
+        ln(P/Q).
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
+        ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
+        results are two arrays, (n,).
         """
         x = np.sign(edges) * self._invert_loss(np.abs(edges))
         other = compute_normal_log_masses(x) + self._log_stay
@@ -640,13 +648,14 @@ class ReplaceOneGaussianPair:
         return log_p, log_q
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high), symmetric around 0, that contains almost all values of
+        the privacy loss ln(P/Q).
 
-        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
-        ``high`` with probability at most ``tail``. The ends are the losses at quantiles of N(mu,
-        1), the component of P that reaches farthest.
+        Under P, the loss is below ``low`` with probability at most ``tail``, and above ``high``
+        with probability at most ``tail``.
         """
+        # The ends are the losses at quantiles of N(mu, 1), the component of P that reaches
+        # farthest.
         far = self.mu - float(ndtri(max(tail, 1e-307)))
         ends = np.logaddexp(self._log_stay, self._log_k + self.mu * np.array([far, -far]))
         high = float(ends[0] - ends[1])
@@ -674,18 +683,19 @@ class ReplaceOneGaussianPair:
 
 @dataclass(frozen=True, slots=True)
 class RevealedSamplingPair(_SampledPair):
-    """Pair of distributions for a mechanism that runs with probability q = ``rate``, when the
-    adversary sees whether it ran.
+    """Pair of distributions for a mechanism that runs at random, if the adversary sees whether it
+    ran.
 
-    ``pair`` is the pair of distributions of the mechanism itself. If the mechanism does not run,
-    the privacy loss is 0.
+    - ``pair``: pair of distributions of the mechanism itself.
+    - ``rate``: probability q that the mechanism runs. If it does not run, the privacy loss is 0.
     """
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under both distributions of the pair, of intervals of its
+        privacy loss.
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
+        ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
+        results are two arrays, (n,).
         """
         log_p, log_q = (part + math.log(self.rate) for part in self.pair.bin_losses(edges))
         if self.rate < 1:
@@ -694,13 +704,14 @@ class RevealedSamplingPair(_SampledPair):
         return log_p, log_q
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high) that contains 0 and almost all finite values of the
+        privacy loss.
 
-        Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
-        ``high`` with probability at most ``tail``. The interval is that of a mechanism that always
-        runs, extended to contain 0, the loss if the mechanism does not run.
+        Under the first distribution, a finite loss is below ``low`` with probability at most
+        ``tail``, and above ``high`` with probability at most ``tail``.
         """
+        # The interval of a mechanism that always runs is extended to contain 0, the loss if the
+        # mechanism does not run.
         low, high = self.pair.find_loss_range(tail)
         return min(low, 0.0), max(high, 0.0)
 
@@ -723,13 +734,13 @@ class GaussianMixturePair:
     - ``log_weights``: ln p_i.
     - ``infinite_mass``: probability under P of the outputs that are impossible under Q.
 
-    The mixture dominates the removal of a group of records if a sample contains a random number of
-    them: with probability p_i it contains records whose sum has norm at most c_i. Records that all
-    point in one direction attain the pair. The proof is in a comment in the code (also
-    Choquette-Choo, Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526, section 4).
-
-    The loss at x is ln(sum of p_i e^(c_i x - c_i^2/2)), which rises with x.
+    The pair dominates the removal of a group of records, of which a sample contains a random
+    number: with probability p_i, records whose sum has norm at most c_i. Records that all point in
+    one direction attain it. The proof is in a comment in the code (also Choquette-Choo, Ganesh,
+    Steinke and Thakurta 2023, arXiv 2310.15526, section 4).
     """
+
+    # The loss at x is ln(sum of p_i e^(c_i x - c_i^2/2)), which rises with x.
 
     # Proof: let v_i be the sum of the records with norm at most c_i, and X_i the likelihood ratio
     # of N(v_i, I) to N(0, I). The divergence at t is E f(sum of p_i X_i), f = (x - t)+ convex. The
@@ -744,10 +755,11 @@ class GaussianMixturePair:
     infinite_mass: float = 0.0
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
-        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
-        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under P and under Q, of intervals of the privacy loss
+        ln(P/Q).
 
-        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
+        ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
+        results are two arrays, (n,).
         """
         x = self._invert_loss(edges)
         log_p = np.full(len(edges) - 1, -np.inf)
@@ -756,14 +768,15 @@ class GaussianMixturePair:
         return log_p, compute_normal_log_masses(x)
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
-        its finite values.
+        """Returns an interval (low, high) that contains almost all finite values of the privacy
+        loss ln(P/Q).
 
         Under P, a finite loss is below ``low`` with probability at most ``tail``, and above
-        ``high`` with probability at most ``tail``. The ends are the losses at a low quantile of
-        N(0, 1) and at a high quantile of N(c, 1). Here c is the largest of the means c_i, after the
-        largest ones with a total probability of at most ``tail`` / 2 are left out.
+        ``high`` with probability at most ``tail``.
         """
+        # The ends are the losses at a low quantile of N(0, 1) and at a high quantile of N(c, 1).
+        # Here c is the largest of the means c_i, after the largest ones with a total probability of
+        # at most ``tail`` / 2 are left out.
         half = max(tail / 2.0, 1e-307)
         weights = np.exp(np.array(self.log_weights))
         matter = np.flatnonzero(np.cumsum(weights[::-1])[::-1] > half)
@@ -883,30 +896,30 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
 
 def find_lower_bound_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     """Returns pairs of output distributions that some mechanism with the event ``leaf`` has on two
-    neighbouring inputs.
+    neighbouring inputs, for a lower bound on epsilon.
 
-    The pairs give a lower bound on epsilon. An event describes several mechanisms, such as all
-    mechanisms with one pure epsilon, and some of them may reveal less. The first pair is for one
-    order of the inputs, and the second pair for the opposite order. Both are equal if the order
-    makes no difference, or if the opposite order was not tried. The result is None if no such pairs
-    are known, as for a sampled bit flip.
+    The first pair is for one order of the inputs, and the second for the opposite order. Both are
+    equal if the order makes no difference, or if the opposite order was not tried. The result is
+    None if no such pairs are known.
 
-    By kind of event, the result is:
-
-    - Gaussian or Laplace noise, randomized response, or revealed sampling: the dominating pair
+    - Gaussian or Laplace noise, randomized response, revealed sampling: the dominating pair
       (``make_dominating_pair``).
-    - Bit flip without sampling: the distributions of the bit under its two inputs.
-    - Poisson sample: the dominating pair, except if a record with Laplace noise is replaced.
-    - Poisson sample with Laplace noise, if a record is replaced: the pair for adding or removing a
-      record, which occurs if the replaced record contributes 0 to the sum. At delta 0, a larger
-      epsilon is attained: that of ``amplify_epsilon``.
-    - Sample of fixed size: the pair of the Poisson sample. It occurs if all records of one input
-      lie at one end of the range of a record, and the other input has one record at the opposite
-      end.
+    - Bit flip: the distributions of the bit under its two inputs; None if it is sampled.
+    - Poisson sample: the dominating pair. If a record with Laplace noise is replaced: the pair for
+      adding or removing a record.
+    - Sample of fixed size: the pair of the Poisson sample.
     - Known pure epsilon: the pair of randomized response on a bit with this epsilon.
     - Shuffled reports: the pairs of shuffled randomized responses with the local epsilon
       (``make_shuffled_pairs``).
     """
+    # An event describes several mechanisms, such as all mechanisms with one pure epsilon, and some
+    # of them may reveal less.
+    #
+    # Replaced record with Laplace noise: the pair for adding or removing a record occurs if the
+    # replaced record contributes 0 to the sum. At delta 0, a larger epsilon is attained, which
+    # ``amplify_epsilon`` computes. Sample of fixed size: the pair of the Poisson sample occurs if
+    # all records of one input lie at one end of the range of a record, and the other input has one
+    # record at the opposite end.
     leaf = _raise_noise(leaf)
     inner = getattr(leaf, "event", leaf)
     if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
@@ -991,10 +1004,10 @@ def make_shuffled_pairs(miss: float, false_alarm: float, n_users: int) -> tuple[
       hold the second input.
     - ``n_users``: number n of users, including this one.
 
-    Returns one pair per order of the two inputs. On the second input, the number of ones is
-    Binomial(n, u). On the first input, the number c is (1 - miss)/u (c/n) + miss/(1 - u) (1 - c/n)
-    times as likely. Negligibly rare numbers are omitted.
+    Returns one pair per order of the two inputs. Negligibly rare numbers of ones are omitted.
     """
+    # On the second input, the number of ones is Binomial(n, u). On the first input, the number c is
+    # (1 - miss)/u (c/n) + miss/(1 - u) (1 - c/n) times as likely.
     if n_users == 1:
         return _flip(1.0 - miss, false_alarm), _flip(false_alarm, 1.0 - miss)
     seconds = scipy.stats.binom(n_users, false_alarm)

@@ -32,13 +32,13 @@ class ThreePointLoss:
     - ``p_own``: P(A | 1) = P(B | 2).
     - ``p_other``: P(B | 1) = P(A | 2).
 
-    The uninformative output has the remaining probability under both inputs.
-
-    - Randomized response: A and B are the two true values.
-    - A bit flipped with P(1 | 1) = p >= P(1 | 0) = q: ``p_other`` is min(q, 1 - p), and ``p_own``
-      is larger by p - q (the proof is in a comment in the code). The pair also covers a composition
-      in which a change of the data turns some bits from 0 to 1 and others from 1 to 0.
+    The uninformative output has the remaining probability. For a bit flip, the pair also covers a
+    composition in which some bits change from 0 to 1 and others from 1 to 0. The proof is in a
+    comment in the code.
     """
+
+    # Randomized response: A and B are the two true values. A bit flipped with P(1 | 1) = p >= P(1 |
+    # 0) = q: ``p_other`` is min(q, 1 - p), and ``p_own`` is larger by p - q.
 
     # Proof: for e^eps >= 1 the hockey-stick divergences of the two directions are (p - e^eps q)+
     # and (1 - q - e^eps (1 - p))+. Both divergences are p - q at eps = 0 and linear in e^eps until
@@ -90,11 +90,10 @@ class ThreePointLoss:
 
 
 def get_pure_epsilon(leaf: dp.DpEvent) -> float:
-    """Returns the pure epsilon of one use of a mechanism, given as an event (``leaf``) whose class
-    is in ``PURE_EVENTS``.
+    """Returns the pure epsilon of one use of a mechanism; infinite for a mechanism without noise.
 
-    A shuffled report counts as if it were not shuffled. The epsilon is infinite for a mechanism
-    without noise. Raises InputError if a parameter is out of range.
+    ``leaf`` is the mechanism's event, of a class in ``PURE_EVENTS``. A shuffled report counts as if
+    it were not shuffled. Raises InputError if a parameter is out of range.
     """
     leaves.check_parameters(leaf)
     if isinstance(leaf, dp.LaplaceDpEvent):
@@ -112,16 +111,16 @@ def amplify_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
     - ``replaced``: false if neighbouring inputs differ by adding or removing a record, true if they
       differ by replacing a record.
 
-    If a record is added or removed, the result is ln(1 + rate (e^epsilon - 1)), the largest loss of
-    the input with the record against the input without it. The largest loss of the input without
-    the record, -ln(1 - rate + rate e^-epsilon), is smaller (Balle, Barthe and Gaboardi 2018,
-    Theorems 8 and 9 at delta 0).
-
-    If a record is replaced, the result is the sum of these two losses. Reason: compared with an
-    input that lacks the record, a record changes the probability of an output by a factor 1 - rate
-    + rate x, with x from e^-epsilon to e^epsilon. The ratio is largest if one record has the
-    largest x and its replacement the smallest.
+    If a record is added or removed, the result is ln(1 + rate (e^epsilon - 1)) (Balle, Barthe and
+    Gaboardi 2018, Theorems 8 and 9 at delta 0). If a record is replaced, the result is larger by
+    -ln(1 - rate + rate e^-epsilon).
     """
+    # The first value is the largest loss of the input with the record against the input without it.
+    # The largest loss of the input without the record, -ln(1 - rate + rate e^-epsilon), is smaller.
+    # If a record is replaced, the result is the sum of these two losses. Reason: compared with an
+    # input that lacks the record, a record changes the probability of an output by a factor 1 -
+    # rate + rate x, with x from e^-epsilon to e^epsilon. The ratio is largest if one record has the
+    # largest x and its replacement the smallest.
     if rate == 0.0 or rate == 1.0 or math.isinf(epsilon):
         return epsilon * (1 + replaced) if rate else 0.0
     back = -math.log1p(rate * math.expm1(-epsilon)) if replaced else 0.0

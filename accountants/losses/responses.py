@@ -27,6 +27,7 @@ from fedrec_auditor.accountants.losses.pure import EpsilonCounts
 # bound at delta. The bulk of R then lies where the divergence is decided, so short windows of it
 # suffice and rounding errors are relative to delta.
 
+# Array of doubles, in one dimension.
 Vector = NDArray[np.float64]
 
 # Tilted mass outside every window, e^-60; it can leave out at most e^-28 = 7e-13 of delta.
@@ -44,8 +45,8 @@ _ROUNDING = 2.0**-51
 
 @dataclass(frozen=True, slots=True)
 class _FlipDistribution:
-    """Tilted distribution of the number of flipped responses (those that do not report the truth),
-    for responses of one epsilon.
+    """Tilted distribution of the number of flipped responses (not true values), for responses of
+    one epsilon.
 
     Tilted means that each probability is multiplied by e^(t loss), and then normalized.
 
@@ -66,19 +67,20 @@ def compose_pure_epsilons(counts: EpsilonCounts, delta: float) -> float:
     """Computes the smallest epsilon at ``delta`` of composed randomized responses, or an upper
     bound on it.
 
-    ``counts`` lists the different pure epsilons, each with its number of responses. The method
+    ``counts`` lists the different pure epsilons, each with its number of responses. The precision
     depends on the number of possible total privacy losses:
 
     - One epsilon with up to 10^10 uses, or several epsilons with up to 10^6 relevant total losses:
-      the losses are enumerated, and the result is exact to 1e-9.
-    - More losses: they are placed on a grid, and the result is an upper bound. Its relative error
-      is about 1e-5, and its absolute error at most the step of the grid times the number of groups
-      of epsilons that are enumerated together (compare Murtagh and Vadhan 2016, Theorem 1.7).
-    - More than 10^10 uses of one epsilon, or more than 4096 epsilons: the result is Chernoff's
-      bound, which is a few per cent too large.
+      exact to 1e-9.
+    - More losses: an upper bound with a relative error of about 1e-5 (compare Murtagh and Vadhan
+      2016, Theorem 1.7).
+    - More than 10^10 uses of one epsilon, or more than 4096 epsilons: Chernoff's bound, which is a
+      few per cent too large.
 
     Memory stays below 300 MB.
     """
+    # Few losses are enumerated, and more losses are placed on a grid. The absolute error of the
+    # grid is at most its step times the number of groups of epsilons that are enumerated together.
     total = math.fsum(epsilon * count for epsilon, count in counts)
     if delta <= 0 or not counts or math.isinf(total):
         return total
@@ -207,11 +209,10 @@ def _enumerate_sums(parts: list[_FlipDistribution]) -> tuple[Vector, Vector]:
 def _solve_divergence(log_mass: Vector, loss: Vector) -> float:
     """The epsilon at which the hockey-stick divergence is 1, for masses in units of delta and
     descending losses.
-
-    Between two losses the divergence is linear in e^eps: from x_i down to eps it grows by C_i (1 -
-    e^(eps - x_i)), where C_i is the sum over j <= i of P_j e^(x_i - x_j), with P_j the mass at loss
-    x_j.
     """
+    # Between two losses the divergence is linear in e^eps: from x_i down to eps it grows by C_i (1
+    # - e^(eps - x_i)), where C_i is the sum over j <= i of P_j e^(x_i - x_j), with P_j the mass at
+    # loss x_j.
     below = loss[0] - loss
     log_sum = np.logaddexp.accumulate(log_mass + below) - below
     weight = np.exp(np.minimum(log_sum, 600.0))

@@ -66,19 +66,18 @@ class ProbabilityTable:
     """Log-probabilities of each output under each input, for a mechanism that is used ``n_copies``
     times independently.
 
-    - ``log_probs``: log-probabilities of one use, (inputs, outputs).
+    - ``log_probs``: log-probabilities of one use, (inputs, outputs). Outputs may be omitted, which
+      never raises a bound.
     - ``name_input``: function that returns the text of an input, given its row index.
     - ``name_output``: function that returns the text of an output, given its column index; not
       needed at delta > 0.
     - ``n_copies``: number of independent uses ("copies"), all of which may have the worst pair of
       inputs at once.
     - ``n_groups``: number of groups of equal size into which the copies are divided. All copies of
-      a group have one input a in the first data set, and one input b in the second. Each group may
-      have its own a and b.
+      a group have one input in the first data set, and one input in the second. Groups may differ
+      in these inputs.
     - ``name_event``: function that returns the text of an event, given the column indices of its
       outputs, or None.
-
-    Outputs may be omitted: ratios and divergences over fewer outputs are never above the true ones.
     """
 
     log_probs: Array
@@ -92,21 +91,20 @@ class ProbabilityTable:
         """Computes a lower bound on epsilon at ``delta``, without sampling error: the largest over
         all pairs of inputs.
 
-        ``scope`` is the scope of the bound. The bound depends on ``delta`` and ``n_copies``:
+        ``scope`` is the scope of the bound. Its witness is the pair of inputs, and an output or
+        event that attains the bound.
 
         - Delta 0, or a single copy: the bound equals the epsilon of the mechanism.
-        - Several copies at delta > 0, whose outputs have at most two different probability ratios:
+        - Several copies at delta > 0, if the outputs have at most two different probability ratios:
           the bound equals the epsilon if all combinations of inputs of the groups can be tried.
-        - Several copies at delta > 0, whose outputs have more ratios: the bound may be smaller than
-          the epsilon. Only in this case, the bound has no witness.
-
-        The witness is the pair of inputs, and an output or event that attains the bound.
+        - Several copies at delta > 0, if the outputs have more ratios: the bound may be smaller
+          than the epsilon, and has no witness.
         """
         return self._bound_at_delta(scope, delta) if delta > 0 else self._bound_at_zero(scope)
 
     def compute_delta(self, epsilon: float) -> float:
-        """Computes the largest hockey-stick divergence at ``epsilon``, over all pairs of inputs, of
-        the ``n_copies`` uses of the mechanism together.
+        """Computes the largest hockey-stick divergence at ``epsilon`` of all copies together, over
+        all pairs of inputs.
 
         Raises InputError in two cases:
 
@@ -187,6 +185,7 @@ class ProbabilityTable:
         if not all_tried:
             source = f"lower bound of the {source} of all {self.n_copies} parts, over some pairs"
 
+        # Indices of the joint outputs, by descending ratio of their probabilities.
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)
             if self.name_event is None:
@@ -194,6 +193,7 @@ class ProbabilityTable:
             # Columns whose ratios agree up to rounding keep their order.
             return np.argsort(np.round(ratio, 9), kind="stable")
 
+        # Event of joint outputs that gives the largest epsilon.
         def event(joint: _Joint) -> WorstEvent:
             order = by_ratio(joint)
             rounding = ROUNDING_ERROR * max(len(order), self.n_copies)
@@ -276,20 +276,16 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
     - ``groups``: number of groups of equal size; all copies of a group are exchanged, or none.
 
     Returns the numbers to try, and whether the best number is certainly among them.
-
-    Example in which an exchange matters: each copy sends a bit that is 1 with probability p on the
-    input a, and with a smaller probability q on b. For two copies, (a, b) against (b, a) may have a
-    larger divergence than (a, a) against (b, b).
-
-    Only 0 is to be tried in two cases. In the first case, an exchange changes nothing. In the
-    second case, one output is impossible under one input. Let s be the probability that one copy
-    does not show this output under the other input. With i of n copies exchanged, the divergence at
-    an epsilon eps >= 0 is
-
-        1 - s^(n-i) + max(0, s^(n-i) - e^eps s^i) <= max(1 - s^(n-i), 1 - e^eps s^i) <= 1 - s^n,
-
-    which is the divergence at i = 0.
     """
+    # Example in which an exchange matters: each copy sends a bit that is 1 with probability p on
+    # the input a, and with a smaller probability q on b. For two copies, (a, b) against (b, a) may
+    # have a larger divergence than (a, a) against (b, b).
+    #
+    # Only 0 is to be tried in two cases. In the first case, an exchange changes nothing. In the
+    # second case, one output is impossible under one input. Let s be the probability that one copy
+    # does not show this output under the other input. With i of n copies exchanged, the divergence
+    # at an epsilon eps >= 0 is 1 - s^(n-i) + max(0, s^(n-i) - e^eps s^i) <= max(1 - s^(n-i), 1 -
+    # e^eps s^i) <= 1 - s^n, which is the divergence at i = 0.
     if groups == 1:
         return [0], True
     more, less, p, _, rest = _find_two_ratios(log_p, log_q)
@@ -304,8 +300,8 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
 def merge_copies_log_probs(
     log_p: Array, log_q: Array, copies: int, exchanged: int = 0
 ) -> tuple[Array, Array]:
-    """Merges the outputs of all ``copies`` of a mechanism into a sufficient statistic, and returns
-    its log-probabilities under two inputs, (values,) each.
+    """Returns the log-probabilities, under two inputs, of a sufficient statistic of the outputs of
+    all ``copies`` of a mechanism, (values,) each.
 
     - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the two inputs.
     - ``copies``: number of copies.
@@ -313,13 +309,12 @@ def merge_copies_log_probs(
 
     For one copy, the statistic is its output. For several copies, it is the number of outputs that
     are likelier under the first input. The outputs of a copy must then have at most two different
-    probability ratios. The number is a binomial variable, or a sum of two binomial variables if
-    inputs are exchanged in some copies.
-
-    For more than 2^20 copies, values that are too rare under the first input for a double are
-    omitted (their range follows from Bernstein's inequality). An omission lowers a divergence, and
-    never raises it.
+    probability ratios. Values that are too rare for a double may be omitted, which never raises a
+    divergence.
     """
+    # The number is a binomial variable, or a sum of two binomial variables if inputs are exchanged
+    # in some copies. For more than 2^20 copies, values that are too rare under the first input for
+    # a double are omitted. Their range follows from Bernstein's inequality.
     if copies == 1:
         return log_p, log_q
     more, less, p, q, rest = _find_two_ratios(log_p, log_q)
@@ -346,8 +341,11 @@ def _find_two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, f
     """The larger and the smaller probability log-ratio of outputs with at most two different
     ratios, and three probabilities.
 
-    The probabilities are: outputs of the larger ratio under the first input, these outputs under
-    the second input, and all other outputs under the second input.
+    The probabilities are:
+
+    - the outputs of the larger ratio, under the first input;
+    - these outputs, under the second input;
+    - all other outputs, under the second input.
     """
     possible = ~(np.isneginf(log_p) & np.isneginf(log_q))
     log_p, log_q = log_p[possible], log_q[possible]
@@ -364,6 +362,7 @@ _ORDER = 16
 MAX_QUADRATURE_ERROR = 1e-10
 _HALVINGS = 24
 _MOST_CELLS = 1 << 14
+# Function that maps points (n,) to the values of d densities (d, n).
 DensityFunction = Callable[[Array], Array]
 
 
@@ -384,14 +383,14 @@ _COARSE_WEIGHTS = _clenshaw_curtis(_ORDER // 2)[1]
 
 @dataclass(frozen=True, slots=True)
 class IntegrationCells:
-    """Disjoint intervals ("cells") into which ``integrate_cells`` divides given intervals of
-    numbers, with the masses of several densities.
+    """Masses of several densities in disjoint intervals ("cells"), into which ``integrate_cells``
+    divides given intervals of numbers.
 
     - ``masses``: mass of each density in each cell, (densities, cells).
     - ``interval_index``: for each cell, the index of the given interval that contains it, (cells,).
     - ``starts``, ``ends``: ends of the cells, (cells,).
-    - ``lost_mass``: estimate of the mass of each density in the cells that ``integrate_cells``
-      omits because it cannot compute their mass precisely, (densities,).
+    - ``lost_mass``: estimate of the mass of each density in omitted cells, whose mass cannot be
+      computed precisely, (densities,).
     """
 
     masses: Array
@@ -405,11 +404,12 @@ def integrate_cells(densities: DensityFunction, edges: Array) -> IntegrationCell
     """Integrates densities over the intervals between ascending ``edges``, with a relative error of
     about ``MAX_QUADRATURE_ERROR`` per resulting cell.
 
-    ``densities`` maps points (n,) to values (d, n). Intervals are halved until quadratures of order
-    16 and 8 agree for all densities (Clenshaw and Curtis 1960). Cells on which they still disagree
-    after 24 halvings, around a jump or a kink, are omitted. Therefore a hockey-stick divergence
-    over the remaining cells is not above the true divergence.
+    ``densities`` maps points (n,) to values (d, n). Cells on which the error stays larger, around a
+    jump or a kink, are omitted. Therefore a hockey-stick divergence over the remaining cells is not
+    above the true divergence. Source: Clenshaw and Curtis 1960.
     """
+    # Intervals are halved until quadratures of order 16 and 8 agree for all densities. Cells on
+    # which they still disagree after 24 halvings are omitted.
     # The two rules are nested, and both ends are nodes, so that no jump is hidden next to an end.
     low, high = edges[:-1], edges[1:]
     cell = np.arange(len(low))

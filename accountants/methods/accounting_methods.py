@@ -34,9 +34,9 @@ from fedrec_auditor.accountants.methods.base import LeafAccountant
 class Pure(LeafAccountant):
     """Accountant by basic composition: it adds up the pure epsilons of all mechanisms.
 
-    The sum is valid under adaptive composition (Dwork et al. 2006, Theorem 1). It holds at delta 0,
-    and hence at any delta. At delta 0 the sum is exact if one pair of inputs is the worst pair of
-    all mechanisms at once. Shuffled reports count as if they were not shuffled.
+    The sum is valid at any delta and under adaptive composition (Dwork et al. 2006, Theorem 1). At
+    delta 0 the sum is exact if one pair of inputs is the worst pair of all mechanisms at once.
+    Shuffled reports count as if they were not shuffled.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
@@ -62,18 +62,12 @@ class Pure(LeafAccountant):
 class Optimal(LeafAccountant):
     """Accountant by optimal composition: it treats each pure epsilon as a randomized response.
 
-    "Optimal" refers to the composition theorem: no smaller bound holds for all mechanisms with the
-    same pure epsilons, even if they are chosen adaptively. For equal epsilons: Kairouz, Oh and
-    Viswanath 2015, Theorem 3.3, extended here to every delta. For unequal epsilons: Murtagh and
-    Vadhan 2016, Theorem 1.5. The result is exact to 1e-9 if the total privacy losses can be
-    enumerated, and otherwise an upper bound (see ``losses.responses.compose_pure_epsilons``).
+    No smaller bound holds for all mechanisms with these pure epsilons. An accountant that uses
+    the distribution of a mechanism, such as ``Pld``, may prove a smaller bound. A shuffled report
+    counts as if it were not shuffled.
 
-    Only the pure epsilon of a mechanism is used. So an accountant that uses the distribution of a
-    Laplace mechanism, or of a response with five values, may prove a smaller bound. A shuffled
-    report counts as if it were not shuffled.
-
-    This accountant shares no code with the privacy loss accountant ``Pld``, and therefore can check
-    its results.
+    Sources: Kairouz, Oh and Viswanath 2015, Theorem 3.3 (equal epsilons, extended here to every
+    delta), and Murtagh and Vadhan 2016, Theorem 1.5 (unequal epsilons).
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
@@ -83,6 +77,10 @@ class Optimal(LeafAccountant):
     >>> round(Optimal().bound(event, delta=1e-6, scope=scope).epsilon, 3)
     9.987
     """
+
+    # The result is exact to 1e-9 if the total privacy losses can be enumerated, and otherwise an
+    # upper bound (see ``losses.responses.compose_pure_epsilons``). This accountant shares no code
+    # with the privacy loss accountant ``Pld``, and therefore can check its results.
 
     reference = (
         "optimal composition of pure epsilons (Kairouz, Oh, Viswanath 2015; Murtagh, Vadhan 2016)"
@@ -120,25 +118,16 @@ class Pld(LeafAccountant):
     """Accountant by privacy loss distributions, exact or as an upper bound on a grid.
 
     The privacy losses of composed uses are added as random variables (Sommer, Meiser, Mohammadi
-    2019). The method depends on the event:
+    2019).
 
-    - Equal responses, bit flips or pure epsilons, whose privacy loss is L or -L, up to 10^6 uses:
-      exact, by the binomial distribution.
-    - Equal mechanisms that reveal either everything or nothing: exact, by the probability that one
-      of them reveals everything.
-    - Gaussian mechanisms: exact, by the privacy curve of the equivalent single Gaussian mechanism
-      (Balle and Wang 2018, Theorem 8).
-    - Other events: an upper bound, composed on a grid (``losses.composition``) from the dominating
-      pairs of distributions of the mechanisms (``losses.pairs``). The bound is within 1e-3 of
-      epsilon for up to a million uses, and looser for more.
+    - Exact: equal responses, bit flips or pure epsilons without an uninformative output, up to 10^6
+      uses.
+    - Exact: equal mechanisms that reveal either everything or nothing.
+    - Exact: Gaussian mechanisms (Balle and Wang 2018, Theorem 8).
+    - Other events: an upper bound, within 1e-3 of epsilon for up to a million uses, and looser for
+      more.
 
-    Poisson samples are composed in both orders of the data sets (with the record against without
-    it, and vice versa), and the larger result counts. The result is at most the sum of the largest
-    privacy losses of all uses.
-
-    Fault of dp-accounting 0.6.0, with which the tests compare: its ``PLDAccountant`` ignores the
-    count of a repeated ``RandomizedResponseDpEvent``. For ten uses of noise 0.5 over 2 buckets it
-    gives the epsilon 1.0987, and the true epsilon is 10.987.
+    The result is at most the sum of the largest privacy losses of all uses.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
@@ -147,6 +136,16 @@ class Pld(LeafAccountant):
     >>> round(Pld().bound(event, delta=1e-5, scope=scope).epsilon, 3)
     4.377
     """
+
+    # Equal responses are composed by the binomial distribution, and Gaussian mechanisms by the
+    # privacy curve of the equivalent single one. Other events are composed on a grid
+    # (``losses.composition``) from the dominating pairs of distributions of the mechanisms
+    # (``losses.pairs``). Poisson samples are composed in both orders of the data sets (with the
+    # record against without it, and vice versa), and the larger result counts.
+    #
+    # Fault of dp-accounting 0.6.0, with which the tests compare: its ``PLDAccountant`` ignores the
+    # count of a repeated ``RandomizedResponseDpEvent``. For ten uses of noise 0.5 over 2 buckets it
+    # gives the epsilon 1.0987, and the true epsilon is 10.987.
 
     reference = "privacy loss distributions (Sommer, Meiser, Mohammadi 2019)"
     name = "the loss accountant"
@@ -242,10 +241,9 @@ def _response_epsilon(leaf: dp.DpEvent, count: int, delta: float) -> float:
 def _compose_on_grid(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
     """Computes an upper bound on the epsilon of different mechanisms, composed on one grid of
     privacy losses.
-
-    Mechanisms that sample a record which is present or absent are composed in both directions.
-    Losses that are too large for a grid are added up.
     """
+    # Mechanisms that sample a record which is present or absent are composed in both directions.
+    # Losses that are too large for a grid are added up.
     huge = [(leaf, n) for leaf, n in uses if loss_pairs.MAX_LOSS < _max_loss(leaf) < math.inf]
     if huge:
         rest = [part for part in uses if part not in huge]
@@ -279,13 +277,11 @@ _RDP_ROUNDING = 2.0**-50
 class Rdp(LeafAccountant):
     """Accountant by Rényi differential privacy: it adds Rényi curves and converts them to epsilon.
 
-    A Rényi curve is the Rényi divergence as a function of the order. The divergences of each order
-    are added under composition (Mironov 2017, Proposition 1).
+    A Rényi curve is the Rényi divergence as a function of the order. Sources: composition by
+    Mironov 2017, Proposition 1; conversion by Canonne, Kamath and Steinke 2020, Proposition 12.
 
-    The curve of one use has a closed form for Laplace, Gaussian and zCDP events, and follows from
-    the dominating pair of distributions for randomized response and bit flips. Conversion: Canonne,
-    Kamath and Steinke 2020, Proposition 12. Sampled events are not supported, because ``Pld``
-    proves smaller bounds for them (after 10^9 uses, bounds that are at most 1% larger).
+    Sampled events are not supported, because ``Pld`` proves smaller bounds for them (after 10^9
+    uses, bounds that are at most 1% larger).
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
@@ -294,6 +290,9 @@ class Rdp(LeafAccountant):
     >>> round(Rdp().bound(event, delta=1e-5, scope=scope).epsilon, 2)
     4.73
     """
+
+    # The curve of one use has a closed form for Laplace, Gaussian and zCDP events, and follows from
+    # the dominating pair of distributions for randomized response and bit flips.
 
     reference = "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"
     name = "the Rényi accountant"
@@ -377,19 +376,14 @@ _LARGEST = 500.0
 class Shuffle(LeafAccountant):
     """Accountant of shuffled reports: it composes the clone bound on amplification numerically.
 
-    The bound is that of "Hiding among the clones" (Feldman, McMillan and Talwar 2021): one report
-    among n shuffled eps-LDP reports is hidden among clones, reports of other users that are drawn
-    from a component of its own distribution (see ``losses.pairs.ClonePair``).
-
-    The bound composes over many shuffles, adaptively too, because the pair of distributions
-    dominates for all inputs. If a user sends k reports per round, they may be accounted as k
-    shuffles of one report per user: pooling all reports is a function (one more random permutation)
-    of these k shuffles.
+    The bound is from "Hiding among the clones" (Feldman, McMillan and Talwar 2021): one report is
+    hidden among clones, reports of other users that are drawn from a component of its own
+    distribution (``losses.pairs.ClonePair``). It composes over many shuffles, adaptively too. A
+    user who sends k reports per round may be accounted as k shuffles of one report per user.
 
     Assumptions: the shuffler is honest, all n users report in every shuffle, and no other user
-    reveals its report to the adversary. A user who reveals its report is not a clone and is not
-    counted in n (``theorems.neighbours.count_anonymity_set``). If the shuffler colludes with the
-    adversary, only the sum of the local epsilons holds.
+    reveals its report to the adversary. Users who reveal their reports are not counted in n
+    (``theorems.neighbours.count_anonymity_set``).
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
@@ -399,6 +393,10 @@ class Shuffle(LeafAccountant):
     >>> round(Shuffle().bound(event, delta=1e-6, scope=scope).epsilon, 2)
     0.26
     """
+
+    # The bound composes because the pair of distributions dominates for all inputs. k reports per
+    # user and round: pooling all reports is a function (one more random permutation) of k shuffles.
+    # If the shuffler colludes with the adversary, only the sum of the local epsilons holds.
 
     reference = "clones (Feldman, McMillan, Talwar 2021 and 2023), composed numerically"
     name = "the shuffle accountant"

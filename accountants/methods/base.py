@@ -49,8 +49,8 @@ class LeafAccountant(ABC):
     - ``supported_events``: supported event classes of mechanisms.
     - ``supported_sampling``: supported sampling classes, each with the event classes that it may
       sample.
-    - ``assumptions``: assumptions of its bounds, as sentences, if ``supported_sampling`` is empty.
-      Otherwise ``events.leaves.list_assumptions`` gives the assumptions.
+    - ``assumptions``: assumptions of its bounds, as sentences; not used if ``supported_sampling``
+      is given.
     - ``compute_epsilon``: method that computes the bound.
     """
 
@@ -78,9 +78,9 @@ class LeafAccountant(ABC):
         """Proves an upper bound on epsilon for ``event`` at ``delta``, a number in [0, 1), in
         ``scope``.
 
-        The bound is infinite if a mechanism provides no privacy. Raises InputError for a mechanism
-        that this accountant does not support, an invalid parameter of a mechanism, a sampling event
-        that is not defined under the adjacency of ``scope``, or an invalid ``delta``.
+        The bound is infinite if a mechanism provides no privacy. Raises InputError if this
+        accountant does not support a mechanism, a number is invalid, or a sampling event is not
+        defined under the adjacency of ``scope``.
         """
         sampling = self.supported_sampling
         uses = leaves.list_supported_leaves(

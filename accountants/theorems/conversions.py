@@ -30,13 +30,11 @@ class CompositionRule:
     n delta)-DP.
 
     - ``n_mechanisms``: number n of mechanisms.
-    - ``delta``: delta at which the result is needed. If it is above 0 and the mechanisms have a
-      pure epsilon, ``convert_to_whole`` also computes the epsilon of n composed randomized
-      responses, which reveal at least as much (Kairouz, Oh and Viswanath 2015), and returns the
-      smaller epsilon.
+    - ``delta``: delta at which the result is needed. Above 0, pure epsilons are composed by optimal
+      composition (Kairouz, Oh and Viswanath 2015) if its epsilon is smaller.
 
-    Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
-    ourselves", Theorem 1) is also valid under adaptive composition, and attained at delta 0.
+    Sources: Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data, ourselves", Theorem
+    1. The theorem is also valid under adaptive composition, and attained at delta 0.
     """
 
     n_mechanisms: int
@@ -83,14 +81,15 @@ class GroupPrivacyRule:
 
     - ``group_size``: number k of units.
 
-    A mechanism that is (epsilon, delta)-DP for one unit is (k epsilon, delta (e^(k epsilon) -
-    1)/(e^epsilon - 1))-DP for k units (Dwork and Roth 2014, Theorem 2.2, with the sum of the
-    series). So for k = 2 (replacement as a removal and an addition), delta is multiplied by 1 +
-    e^eps, not by 2. Some mechanism attains epsilon and delta at once.
-
-    Proof: let P_i be the probability of an event on input D_i, which differs from D_0 in i units.
-    Then P_0 <= e^eps P_1 + delta <= e^2eps P_2 + (1 + e^eps) delta <= ...
+    If a mechanism is (epsilon, delta)-DP for one unit, its epsilon for k units is k epsilon, and
+    its delta is delta (e^(k epsilon) - 1)/(e^epsilon - 1) (Dwork and Roth 2014, Theorem 2.2, with
+    the sum of the series). For k = 2 (replacement as a removal and an addition), delta is
+    multiplied by 1 + e^eps, not by 2.
     """
+
+    # Proof: let P_i be the probability of an event on input D_i, which differs from D_0 in i units.
+    # Then P_0 <= e^eps P_1 + delta <= e^2eps P_2 + (1 + e^eps) delta <= ... Some mechanism attains
+    # epsilon and delta at once.
 
     group_size: int
 
@@ -157,26 +156,27 @@ def convert_bound(
     """Converts ``bound`` to another ``scope`` by composition and group privacy.
 
     - ``sizes``: numbers of items, ratings, reports and rounds in the wider scope.
-    - ``delta``: delta at which the result is needed. If it is above 0, a pure upper bound is
-      converted over rounds by optimal composition.
+    - ``delta``: delta at which the result is needed. Above 0, a pure upper bound is converted over
+      rounds by optimal composition.
 
-    The source of the result names the theorems used, and its assumptions include those of the
-    theorems. The rules are:
+    The source of the result names the theorems used, and its assumptions include the assumptions of
+    the theorems.
 
     - An upper bound keeps its epsilon in a narrower scope. In a wider scope (report to round,
-      rating to user) the epsilon grows by composition and group privacy.
-    - A lower bound keeps its epsilon in a wider scope. In a narrower scope the epsilon shrinks, by
-      contraposition: if all parts (such as all reports) had an epsilon below the result, the
-      epsilon of the wider scope would be below the given bound. So at least one part has the
-      resulting epsilon.
-
-    The conversion does not use the mechanism. An accountant that has the system's events proves a
-    smaller epsilon, for Gaussian noise a far smaller one. For the units COORDINATE, REPORT and BIT,
-    all parts sent within the horizon are counted.
+      rating to user) the epsilon grows.
+    - A lower bound keeps its epsilon in a wider scope. In a narrower scope the epsilon shrinks, and
+      the result holds for at least one part (such as one report).
 
     Raises InputError, with the field and the reason, if no theorem converts the bound: from a
     weaker vantage to a stronger one, from replacement to presence, or from an attribute to a user.
     """
+    # A lower bound in a narrower scope follows by contraposition: if all parts (such as all
+    # reports) had an epsilon below the result, the epsilon of the wider scope would be below the
+    # given bound.
+    #
+    # The conversion does not use the mechanism. An accountant that has the system's events proves a
+    # smaller epsilon, for Gaussian noise a far smaller one. For the units COORDINATE, REPORT and
+    # BIT, all parts sent within the horizon are counted.
     check_delta(delta)
     up = bound.side is Side.UPPER
     low, high = (bound.scope, scope) if up else (scope, bound.scope)

@@ -23,27 +23,27 @@ _NOISE = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
 
 def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     """Converts ``event``, in the convention of dp-accounting, to the event whose accounting is
-    correct under ``adjacency``; None if no such event is known.
+    correct under ``adjacency``; None if unknown.
 
-    The noise multiplier of ``event`` is the noise divided by the norm of one record. Adding or
-    removing a record changes a sum of records by this norm, and replacing a record changes it by up
-    to twice the norm. The conversion depends on the event:
+    In this convention, the noise multiplier is the noise divided by the norm of one record.
 
-    - Noise on a sum: under replacement, the multiplier is halved.
-    - A sample of fixed size: the multiplier is halved under both adjacencies, because a sampled
-      record always displaces another record. Adding or removing a record then costs as much as
-      Poisson sampling at the same rate (the proof is in a comment in ``_to_poisson``).
+    - Noise on a sum: under replacement, the multiplier is halved, because a sum changes by up to
+      twice the norm.
+    - A sample of fixed size: the multiplier is halved under both adjacencies. For adding or
+      removing a record, the result is a Poisson sample at the same rate.
     - Poisson sampling under replacement: known for Gaussian and Laplace noise only
       (``ReplacedSamplingDpEvent``).
     - Events that are not noise on a sum (responses, pure epsilons, zCDP): unchanged.
 
-    Fault of dp-accounting 0.6.0, which the tests show: its RDP accountant uses the multiplier
-    unchanged under replacement and so proves the epsilon of half the change (4.73 for z = 1 at
-    delta 1e-5, where the exact epsilon is 9.997). Its PLD accountant is correct.
-
     >>> convert_event(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
     GaussianDpEvent(noise_multiplier=0.5)
     """
+    # A sample of fixed size: a sampled record always displaces another record (the proof is in
+    # ``_to_poisson``).
+    #
+    # Fault of dp-accounting 0.6.0, which the tests show: its RDP accountant uses the multiplier
+    # unchanged under replacement and so proves the epsilon of half the change (4.73 for z = 1 at
+    # delta 1e-5, where the exact epsilon is 9.997). Its PLD accountant is correct.
     event, replaced = leaves.merge_sampling(event), adjacency is not Adjacency.ADD_REMOVE
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _change_parts(event, lambda part: convert_event(part, adjacency))
@@ -70,8 +70,7 @@ def convert_event_or_raise(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEven
     correct under ``adjacency``.
 
     Under replacement, for example, noise multipliers are halved (see ``convert_event``). Raises
-    InputError if no such event is known, or if the sampling of ``event`` is not defined under
-    ``adjacency``.
+    InputError if no such event is known, or if its sampling is not defined under ``adjacency``.
     """
     charged = convert_event(event, adjacency)
     kinds = [] if charged is None else [type(leaf) for leaf, _ in leaves.list_leaves(charged)]
@@ -108,16 +107,17 @@ def make_group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
     """Returns the event for adding or removing ``size`` records together; None if that event is
     unknown.
 
-    ``event`` follows the convention of dp-accounting: its noise multiplier is the noise divided by
-    the norm of one record. For noise on a sum of all records, the multiplier is divided by
-    ``size``. A Poisson sample contains a binomial number of the group's records, so Gaussian noise
-    becomes a mixture of Gaussians (``losses.pairs.GaussianMixturePair``). The resulting epsilon is
-    far below that of group privacy, which multiplies epsilon by ``size`` and delta by more.
+    The noise multiplier of ``event`` is the noise divided by the norm of one record. For noise on a
+    sum of all records, it is divided by ``size``. Gaussian noise on a Poisson sample becomes a
+    mixture of Gaussians (``losses.pairs.GaussianMixturePair``). The resulting epsilon is far below
+    the bound by group privacy.
 
     >>> event = make_group_event(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
     ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """
+    # A Poisson sample contains a binomial number of the group's records. Group privacy multiplies
+    # epsilon by ``size`` and delta by more.
     event = leaves.merge_sampling(event)
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _change_parts(event, lambda part: make_group_event(part, size))
@@ -187,16 +187,17 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
     """Computes a lower bound on the epsilon of ``event`` at ``delta``: no accountant can prove a
     smaller epsilon.
 
-    Every mechanism of the event is applied to the same two neighbouring inputs, all in the same
-    order, and the privacy losses are composed into a lower bound
-    (``losses.pairs.find_lower_bound_pairs``, ``losses.composition``). Mechanisms without known
-    output distributions are omitted. The result is still a lower bound, because seeing more outputs
-    never reduces epsilon. Raises InputError if the event or ``delta`` is invalid.
+    Mechanisms without known output distributions are omitted. Raises InputError if the event or
+    ``delta`` is invalid.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> round(compute_attained_epsilon(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
     4.377
     """
+    # Every mechanism of the event is applied to the same two neighbouring inputs, all in the same
+    # order, and the privacy losses are composed into a lower bound
+    # (``losses.pairs.find_lower_bound_pairs``, ``losses.composition``). With omitted mechanisms the
+    # result is still a lower bound, because seeing more outputs never reduces epsilon.
     check_delta(delta)
     uses = leaves.list_leaves(event)
     for leaf, _ in uses:
@@ -229,14 +230,14 @@ def compute_lower_shuffle_epsilon(
     """Computes a lower bound on the epsilon of ``rounds`` shuffles of one bit per user, at
     ``delta``.
 
-    The bound also applies to reports that are not bits. Choose a set of reports: whether a user's
-    report is in the set is a bit, which reveals no more than the report.
-
     - ``miss``: probability that the user sends 0 on the first of two inputs.
-    - ``false_alarm``: probability that the user sends 1 on the second input (see
-      ``losses.pairs.make_shuffled_pairs``).
+    - ``false_alarm``: probability that the user sends 1 on the second input, which all other users
+      hold.
     - ``n_users``: number of users in a shuffle.
     - ``rounds``: number of shuffles.
+
+    For reports that are not bits, choose a set of reports. The bit states whether a report is in
+    the set, and reveals no more than the report.
     """
     check_delta(delta)
     if delta == 0.0:
@@ -311,13 +312,14 @@ def count_anonymity_set(n_users: int, colluding: float = 0.0) -> int:
     including the sender of the report.
 
     ``colluding`` is the fraction of ``n_users`` (rounded up) who reveal their reports to the
-    adversary. The adversary can remove these reports, and what remains is a shuffle of the other
-    reports. If the shuffler itself colludes, the adversary sees the unshuffled local reports, whose
-    epsilons add up.
+    adversary.
 
     >>> count_anonymity_set(1000, colluding=0.1)
     900
     """
+    # The adversary can remove these reports, and what remains is a shuffle of the other reports. If
+    # the shuffler itself colludes, the adversary sees the unshuffled local reports, whose epsilons
+    # add up.
     if n_users < 1 or not 0.0 <= colluding < 1.0:
         raise InputError(
             f"Expected n_users >= 1 and colluding in [0, 1), got n_users={n_users!r}, "

@@ -39,8 +39,10 @@ from fedrec_auditor.reports.say import format_count
 from fedrec_auditor.targets.settings import AllowedValues, Range, check_settings
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
-# Amount of noise: a number, or text such as "z=1.1", "1.1" or "epsilon=1,k=4". A name without a
-# value asks to compute it.
+# Amount of noise: a number, or a text of one of these forms:
+# - a number ("1.1");
+# - a name and a number ("z=1.1"; for randomized response also "epsilon=1,k=4" or "p=0.75,k=4");
+# - only a name ("z"), which asks to compute the amount.
 StatedNoise = float | str
 # Smallest probability of a flipped bit, so that doubles can divide by it. A larger probability
 # reveals less.
@@ -55,8 +57,7 @@ class NoiseKind:
     - ``symbol``: symbol of the amount of noise: z (multiplier of Gaussian noise), b (multiplier of
       Laplace noise) or epsilon (of randomized response).
     - ``valid_amounts``: range of the amounts of noise that a user may state.
-    - ``min_tried_amount``, ``max_tried_amount``: range in which ``account`` searches for the least
-      amount.
+    - ``min_tried_amount``, ``max_tried_amount``: range in which ``account`` searches for an amount.
     """
 
     name: str
@@ -78,11 +79,13 @@ class Noise:
     """Amount of noise of one kind.
 
     - ``kind``: Gaussian noise, Laplace noise or randomized response.
-    - ``amount``: for Gaussian (Laplace) noise on a sum: standard deviation (scale), divided by the
-      L2 (L1) norm of the largest contribution of one unit. For randomized response: pure epsilon of
-      one report. None if the amount is to be computed.
+    - ``amount``: noise multiplier of Gaussian or Laplace noise on a sum, or pure epsilon of one
+      report of randomized response. None if the amount is to be computed.
     - ``n_answer_options``: for randomized response, the number k of categories. The true category
       is reported with probability e^eps / (e^eps + k - 1).
+
+    A noise multiplier is the standard deviation (Laplace: scale), divided by the L2 (Laplace: L1)
+    norm of the largest contribution of one unit.
     """
 
     kind: NoiseKind
@@ -143,11 +146,10 @@ class Noise:
     @property
     def report_bit_probs(self) -> tuple[float, float]:
         """Probabilities that a bit computed from a report is 0 under one input and 1 under another
-        input.
-
-        They give a lower bound on epsilon. For randomized response, the bit is whether the report
-        is one given category. For Laplace noise, the bit is the sign of the report.
+        input, for a lower bound on epsilon.
         """
+        # For randomized response, the bit is whether the report is one given category. For Laplace
+        # noise, the bit is the sign of the report.
         assert self.amount is not None
         if self.kind is LAPLACE_NOISE:
             return (max(math.exp(-1.0 / self.amount) / 2.0, _MIN_PROB),) * 2
@@ -198,14 +200,11 @@ class Deployment:
     - ``adjacencies``: adjacencies (changes of a unit to hide) for which epsilon is computed; the
       intended one comes first.
     - ``claimed_epsilon``: epsilon claimed for all rounds together; infinite if there is no claim.
-    - ``report_bit_probs``: two error probabilities of a bit that is computed from a shuffled report
-      to distinguish two inputs a and b: P(bit 0 | a) and P(bit 1 | b)
-      (``Noise.report_bit_probs``). None without a shuffler.
+    - ``report_bit_probs``: P(bit 0 | input a) and P(bit 1 | input b) of a bit computed from a
+      shuffled report (``Noise.report_bit_probs``). None without a shuffler.
     - ``assumes``: assumptions of the bounds, as sentences.
-    - ``unproved_reason``: reason why no epsilon can be proved; always "". The field exists because
-      every system has it.
-    - ``sizes``: numbers of items, reports and rounds that convert a bound to another scope; all
-      unknown.
+    - ``unproved_reason``: reason why no epsilon can be proved; always "".
+    - ``sizes``: numbers that convert a bound to another scope; all unknown.
     """
 
     round_event: DpEvent
@@ -244,9 +243,8 @@ class Deployment:
 
     @property
     def name(self) -> str:
-        """Short text with the mechanism of a round and the number of rounds.
-
-        If each report is noisy by itself, the text has the number of reports instead.
+        """Short text with the mechanism of a round and the number of rounds (for local reports, the
+        number of reports).
         """
         times = format_count(self.rounds, "report" if is_local_event(self.round_event) else "round")
         return self.round_description if self.rounds == 1 else f"{self.round_description}, {times}"
@@ -267,7 +265,7 @@ class Deployment:
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns, for each adjacency, the claim for all rounds and, if there are several, for one
+        """Returns the claim for each adjacency: for all rounds and, if there are several, for one
         round.
 
         Adjacencies without known accounting are left out. If no adjacency has a known accounting,
@@ -397,7 +395,7 @@ class AccountRequest:
     - ``laplace``: noise multiplier of Laplace noise on a sum: scale divided by the L1 clipping
       norm.
     - ``randomized_response``: epsilon of local reports, or text such as "p=0.75,k=4".
-    - ``event``: event of dp-accounting, instead of the three kinds of noise.
+    - ``event``: event of dp-accounting, if none of the three kinds of noise is given.
     - ``rate``: sampling rate, the fraction of the units that a round samples; None for all units.
     - ``rounds``: number of rounds; None for one round.
     - ``delta``: delta at which epsilon is computed.
@@ -406,13 +404,12 @@ class AccountRequest:
     - ``users``: number of units, for fixed sampling.
     - ``unit``: unit whose contribution is clipped, such as "user".
     - ``adjacency``: adjacency to report first; None for the default of the sampling.
-    - ``shuffle``: number of users among whose local reports a shuffler hides a report; None without
-      a shuffler.
+    - ``shuffle``: number of users whose local reports are shuffled; None without a shuffler.
     - ``interactions_per_user``: maximum number of interactions of a user, to account also for whole
       users; None to account for units only.
 
-    One of noise, ``rounds`` and ``rate`` may be left out to be computed for a target epsilon.
-    Raises InputError if the arguments are not consistent.
+    For a target epsilon, one of noise, ``rounds`` and ``rate`` may be left out. Raises InputError
+    if the arguments are not consistent.
     """
 
     gaussian: StatedNoise | None
@@ -481,7 +478,7 @@ class AccountRequest:
     @property
     def noise(self) -> Noise | None:
         """Amount of noise, parsed from ``gaussian``, ``laplace`` or ``randomized_response``; None
-        if ``event`` is given instead.
+        if ``event`` is given.
         """
         kinds = (GAUSSIAN_NOISE, LAPLACE_NOISE, RANDOMIZED_RESPONSE)
         amounts = zip(kinds, (self.gaussian, self.laplace, self.randomized_response), strict=True)
@@ -524,14 +521,13 @@ class AccountRequest:
         return replace(self, **changed)
 
     def make_deployments(self, claimed_epsilon: float = math.inf) -> tuple[Deployment, ...]:
-        """Makes the system that these arguments describe, and a second one if users are bounded.
+        """Makes the system that these arguments describe and, with ``interactions_per_user``, a
+        second one that protects whole users.
 
         ``claimed_epsilon``: epsilon claimed for all rounds of the first system together; infinite
             without a claim.
 
-        If ``interactions_per_user`` is given, the second system has the same mechanisms, and
-        protects whole users with at most this number of interactions. It has no claim. It is left
-        out if no accounting for such users is known.
+        The second system has no claim. It is left out if no accounting for such users is known.
         """
         noise, one_round = self.noise, self._make_round_event()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)

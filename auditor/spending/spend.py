@@ -50,10 +50,11 @@ def solve_setting(
     """Finds the value of the setting that ``request`` leaves out, such that the total epsilon is at
     most ``target_epsilon``.
 
-    ``compute_total`` is a function that computes the epsilon of all rounds together, given complete
-    settings. If epsilon is monotone in the setting, the result is within a relative 2e-4 of the
-    best value, on the side that meets the target. Raises InputError if no setting is left out, or
-    if no value within the range of the search meets the target.
+    ``compute_total`` computes the epsilon of all rounds together from complete settings. If epsilon
+    is monotone in the setting, the result is within a relative 2e-4 of the best value, on the side
+    that meets the target.
+
+    Raises InputError if no setting is left out, or if no tried value meets the target.
     """
     check_epsilon(target_epsilon)
     if not 0.0 < target_epsilon < math.inf:
@@ -138,8 +139,8 @@ class Account:
 
     - ``findings``: both bounds, with a verdict on a claim, for each adjacency and for all rounds or
       one round. The first finding is for all rounds under the requested adjacency.
-    - ``solved``: if ``target_epsilon`` was given, the computed value, by the name of the setting
-      that was left out; otherwise empty.
+    - ``solved``: the computed value by the name of its setting, if ``target_epsilon`` was given;
+      otherwise empty.
     """
 
     findings: tuple[Finding, ...]
@@ -241,12 +242,11 @@ def account(
     - ``shuffle``: number of users whose local reports are shuffled.
     - ``interactions_per_user``: with unit "interaction", also accounts for users with this number
       of interactions.
-    - ``target_epsilon``: epsilon that all rounds together must not exceed. One setting is
-      computed, and the result contains its value: the most rounds if ``rounds`` is omitted, the
-      largest rate if ``rate`` is omitted, or the least noise if only its symbol is given, such as
-      ``gaussian="z"``.
+    - ``target_epsilon``: epsilon that all rounds together must not exceed. One omitted setting is
+      then computed: the most rounds, the largest rate, or the least noise if only its symbol is
+      given, such as ``gaussian="z"``.
     - ``claimed_epsilon``: claim for all rounds together, on which a verdict is given: a number, or
-      an accountant, which is a function whose parameters are names of the settings above.
+      a function that computes it from the settings above, which are its parameters.
 
     Raises InputError for inconsistent settings, and AuditError if a lower bound exceeds a proved
     upper bound.
@@ -266,6 +266,7 @@ def account(
     >>> account(gaussian=2, rounds=9, delta=1e-6, claimed_epsilon=accountant).total.verdict
     <Verdict.VIOLATED: 'VIOLATED'>
     """
+    # The parameters of a function ``claimed_epsilon`` are names of the settings.
     arguments = dict(locals())
     for name in ("target_epsilon", "claimed_epsilon"):
         del arguments[name]

@@ -1,9 +1,11 @@
 """Tests of privacy claims for a user's own test suite: a function, test classes, and a pytest
 plugin.
 
-The function ``assert_ldp`` tests a claim; the classes test mechanisms. Names are imported on first
-use, because pytest loads the plugin in every project where this package is installed.
+The function ``assert_ldp`` tests a claim; the classes test mechanisms.
 """
+
+# Names are imported on first use, because pytest loads the plugin in every project where this
+# package is installed.
 
 from __future__ import annotations
 

@@ -27,21 +27,21 @@ def assert_ldp(
     """Raises AssertionError if ``mechanism`` is shown not to be (epsilon, delta)-LDP.
 
     The test also fails if a check for another fault of the mechanism fails, or if the sample is too
-    small to refute the claim (INCONCLUSIVE). The arguments are those of
-    ``fedrec_auditor.verify_ldp`` except ``progress``. In addition, ``allow`` names checks that may
-    fail, such as ("floating point",). With "not-tested" in ``allow``, a sample that is too small
-    does not fail the test.
+    small to refute the claim (INCONCLUSIVE). A test that passes is not a proof.
 
-    The AssertionError states the pair of inputs, the event, its two probabilities, their ratio
-    compared with e^epsilon, and the results of all checks. A test that passes is not a proof. The
-    returned ``Verification`` states its bounds and its checks.
+    - ``allow``: names of checks that may fail, such as ("floating point",). With "not-tested", a
+      sample that is too small does not fail the test.
+    - All other arguments: see ``fedrec_auditor.verify_ldp``.
 
-    Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
+    Returns the ``Verification``, with its bounds and checks. Raises InputError for arguments that
+    ``verify_ldp`` refuses, and for an unknown check.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> assert_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=10_000).verdict
     <Verdict.CONSISTENT: 'CONSISTENT'>
     """
+    # The AssertionError states the pair of inputs, the event, its two probabilities, their ratio
+    # compared with e^epsilon, and the results of all checks.
     __tracebackhide__ = True
     if isinstance(allow, str):
         allow = (allow,)

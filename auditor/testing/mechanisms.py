@@ -1,9 +1,11 @@
 """Tests that every mechanism must pass, as a class whose subclass sets ``subject`` to a ``Case``.
 
-A mechanism is a randomizer that states its probabilities. Statistical tests use a fixed seed. They
-fail at p < 1e-9 divided by the number of compared inputs (Bonferroni), so that a correct mechanism
-fails such a test with probability at most 1e-9.
+A mechanism is a randomizer that states its probabilities. A correct mechanism fails a statistical
+test with probability at most 1e-9.
 """
+
+# Statistical tests use a fixed seed. They fail at p < 1e-9 divided by the number of compared inputs
+# (Bonferroni).
 
 from __future__ import annotations
 
@@ -39,9 +41,9 @@ class Case:
     - ``outputs``: all possible outputs, if they are few; one output per interval if ``edges`` are
       given; otherwise None.
     - ``cdf``: for a mechanism with a density, its cumulative distribution function, written
-      independently of ``log_prob``, which the tests compare with it. ``cdf(outputs, value)``
-      returns an array like ``outputs`` for the input ``value``. If an output has several entries,
-      each entry gets its distribution function given the entries before it.
+      independently of ``log_prob``. ``cdf(outputs, value)`` returns an array like ``outputs`` for
+      the input ``value``. Each entry of an output gets its distribution function given the entries
+      before it.
     - ``edges``: ends of the intervals on which the density is constant for all ``inputs``, if there
       are such intervals.
     """
@@ -55,7 +57,7 @@ class Case:
     def probabilities(self, value: Any) -> NDArray[np.float64]:
         """Returns the probabilities of ``outputs`` for the input ``value``.
 
-        If ``edges`` are given, each probability is that of the interval that contains the output.
+        If ``edges`` are given, each is the probability of the interval that contains the output.
         """
         sizes = 1.0 if self.edges is None else np.diff(self.edges)
         return np.asarray(np.exp(self.mechanism.log_prob(np.asarray(self.outputs), value)) * sizes)
@@ -145,7 +147,8 @@ class MechanismContract:
             assert p > MIN_P_VALUE / len(samples), misfit
 
     def test_worst_case(self) -> None:
-        """Checks that no output's log-ratio of probabilities exceeds that of the stated worst case.
+        """Checks that no output's log-ratio of probabilities exceeds the log-ratio of the stated
+        worst case.
 
         If no worst case is stated, because ratios are unbounded, some log-ratio must exceed 30.
         """

@@ -1,10 +1,11 @@
 """Tests that every target must pass, as a class whose subclass sets ``subject`` to a
 ``TargetCase``.
 
-A target is a federated recommender under audit. Trainings use the target's default settings and at
-most two rounds. Tests that do not change the data share one training, which their ``TargetCase``
-stores.
+A target is a federated recommender under audit. Trainings use its default settings and at most two
+rounds.
 """
+
+# Tests that do not change the data share one training, which their ``TargetCase`` stores.
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ class TargetCase:
         ``number``: index of the round in ``rounds``.
 
         The model is None if nothing is broadcast. Skips the calling test if messages come from
-        silos and not from single users.
+        silos.
         """
         if self.run.transcript.public.n_silos is not None:
             pytest.skip("its messages come from silos, not from single users")
@@ -126,9 +127,8 @@ class TargetContract:
     def test_scoped_claims(self) -> None:
         """Checks the scopes (unit, adjacency, adversary, period) in which each claim is judged.
 
-        For each claim, the first scope must be that of the claim itself. In any other scope the
-        claim must have a note that explains it. Source and statement of a claim must be longer than
-        15 characters.
+        The first scope must be the claim's own. In any other scope the claim must have a note that
+        explains it. Source and statement of a claim must be longer than 15 characters.
         """
         get_claims = self.subject.target.get_claims(TEST_POPULATION)
         assert get_claims, "the target states no claim"
@@ -155,8 +155,8 @@ class TargetContract:
         """Checks that a scope's proved epsilon is at least the exact epsilon of every narrower
         scope.
 
-        A scope is the protected unit, adjacency, adversary and period of a claim. It covers its
-        narrower scopes. The test is at delta 0, for all scopes, including those without a claim.
+        A scope is the protected unit, adjacency, adversary and period of a claim. The test is at
+        delta 0, for all scopes.
         """
         target = self.subject.target
         known = {scope: target.get_mechanism(scope, TEST_POPULATION) for scope in ALL_SCOPES}
@@ -173,11 +173,12 @@ class TargetContract:
         """Checks that accountants bound the epsilon of one and of two copies of the target's event
         consistently.
 
-        The target describes its mechanisms to dp-accounting as an event, in each scope (protected
-        unit, adjacency, adversary, period) of a claim. At least one accountant must support the
-        event. Two copies are written once as ``SelfComposedDpEvent`` and once as
-        ``ComposedDpEvent``. Every accountant that supports the event must give these two the same
-        epsilon, which must not be below that of one copy.
+        An event describes the target's mechanisms to dp-accounting, in one scope (protected unit,
+        adjacency, adversary, period).
+
+        - At least one accountant must support the event.
+        - Two copies, written as ``SelfComposedDpEvent`` and as ``ComposedDpEvent``, must have one
+          epsilon, which must not be below that of one copy.
         """
         for event, (scope, *_) in _iter_events(self.subject.target):
             readers = [a for a in list_accountants() if a.supports(event)]
@@ -195,9 +196,9 @@ class TargetContract:
     def test_sampled_uploads_agree_with_the_stated_distribution(self) -> None:
         """Checks that messages of the client's code follow the distribution that the target states.
 
-        The measured lower bound on epsilon, at confidence 1 - 1e-9, must not exceed the epsilon of
-        the stated distribution. With 50,000 uploads for each of two inputs, it must also reach 0.8
-        of this epsilon, or 6.0 if that is smaller.
+        With 50,000 uploads for each of two inputs, the measured lower bound on epsilon (confidence
+        1 - 1e-9) must not exceed the epsilon of the stated distribution. It must reach 0.8 of this
+        epsilon, or 6.0 if that is smaller.
         """
         for pair in self.subject.target.design_pairs():
             population = Population(n_users=USERS, n_items=pair.profiles.n_items)
@@ -211,8 +212,8 @@ class TargetContract:
     def test_equal_generators_give_equal_bytes(self) -> None:
         """Checks that equally seeded generators give byte-identical messages in all rounds.
 
-        The number of threads, and storage in memory or on disk, must not matter. A different seed
-        must give different messages if the training uses the generator.
+        The number of threads and the place of storage must not matter. A different seed must give
+        different messages if the training uses the generator.
         """
         short = self.subject.short_target
         transcript = get_view_bytes(self.subject.run, Vantage.SERVER)
@@ -233,10 +234,11 @@ class TargetContract:
         assert case.interactions.digest() == digest, "the interactions were changed"
 
     def test_senders_and_progress(self) -> None:
-        """Checks that senders are existing users in ascending order, and that progress is reported.
+        """Checks that senders are existing users in ascending order, and that progress is reported
+        in order, at least once per round.
 
-        Progress must be reported in order, and at least once per round. The public numbers of users
-        and items, and the name of the algorithm, must be those of the training.
+        The public numbers of users and items, and the name of the algorithm, must be those of the
+        training.
         """
         transcript, steps = self.subject.run.transcript, self.subject.reported_progress
         public, total = transcript.public, len(steps)
@@ -251,10 +253,10 @@ class TargetContract:
                 assert np.isin(users, np.arange(public.n_silos or USERS)).all(), "an unknown sender"
 
     def test_batches_send_what_single_clients_send(self) -> None:
-        """Checks that a batch of clients sends the messages that the clients send one by one.
+        """Checks that a batch of clients sends the messages that the clients send one by one, with
+        equally seeded generators.
 
-        The generators of the batch and of the single clients are equally seeded. If clients send
-        several uploads, these are ordered by client.
+        If clients send several uploads, these are ordered by client.
         """
         target, (profiles, broadcast) = self.subject.target, self.subject.get_round_inputs()
         assert_batch_sends_same(target, profiles, broadcast)
@@ -293,9 +295,8 @@ class TargetContract:
 
 
 def measure_bound(target: Target, population: Population, pair: DesignedPair) -> Bound:
-    """Measures a lower bound on epsilon from 50,000 messages for each of two histories.
-
-    The confidence is 1 - 1e-9.
+    """Measures a lower bound on epsilon, at confidence 1 - 1e-9, from 50,000 messages for each of
+    two histories.
 
     ``target``: the system that sends the messages.
     ``population``: numbers of users and items.
@@ -323,6 +324,7 @@ def assert_batch_sends_same(
     Messages must agree up to rounding of single precision.
     """
 
+    # Messages of all components, by name.
     def upload(group: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
         return dict(iter_messages(target.upload(group, broadcast, rng, messages_per_client=2)))
 

@@ -28,8 +28,7 @@ def format_ratio(witness: Witness, delta: float, log_ratio: float) -> str:
     ``witness``: the event, with its probabilities P and Q under the two inputs for one copy, and
         the number of copies (independent repetitions).
     ``delta``: delta of the claim. If it is positive, the ratio is (P - delta) / Q.
-    ``log_ratio``: logarithm of the ratio, for probabilities that underflow; infinite if it is
-        unknown.
+    ``log_ratio``: logarithm of the ratio, for probabilities that underflow; infinite if unknown.
     """
     p, q = witness.probability_a - delta, witness.probability_b
     if p <= 0:
@@ -83,7 +82,8 @@ class Verification:
     ``verdict``: the verdict on the claim. CONSISTENT means that all inputs and outputs were
         examined, which proves the claim if the code follows the stated probabilities.
     ``epsilon``, ``delta``: the claimed numbers.
-    ``epsilon_lower``: largest lower bound on epsilon, possibly infinite.
+    ``epsilon_lower``: largest lower bound on epsilon, including those of failed checks; possibly
+        infinite.
     ``exact``: whether ``epsilon_lower`` is computed (confidence 1) and not measured.
     ``confidence``: confidence of ``epsilon_lower``.
     ``samples``: total number of draws of a measurement; None for an exact bound.
@@ -93,11 +93,9 @@ class Verification:
     ``searched``: lower bound on epsilon by search or measurement, without the checks.
     ``largest``: largest lower bound that this number of draws could give. If it does not exceed the
         claim, the verdict is INCONCLUSIVE.
-    ``needed``: if ``largest`` does not exceed the claim, the number of draws per input that could
-        refute it; otherwise, or above 2^50, None.
-    ``checks``: checks for faults that a ratio of probabilities does not reveal. If a failed check
-        shows a larger epsilon than ``searched``, the verdict and ``epsilon_lower`` are based on the
-        check.
+    ``needed``: number of draws per input that could refute the claim, if ``largest`` does not
+        exceed it; otherwise, or above 2^50, None.
+    ``checks``: checks for faults that a ratio of probabilities does not reveal.
 
     >>> from fedrec_auditor.auditor.verification import verify_ldp
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -140,10 +138,10 @@ class Verification:
             not.
         ``checks``: results of the checks.
 
-        The verdict is based on the largest lower bound among ``searched`` and the failed checks. If
-        a failed check gives a larger bound than ``searched``, no upper bound is used: the code then
-        does not follow the distribution for which ``searched`` was computed.
+        The verdict is based on the largest lower bound among ``searched`` and the failed checks.
         """
+        # If a failed check gives a larger bound than ``searched``, no upper bound is used: the code
+        # then does not follow the distribution for which ``searched`` was computed.
         bound, proof = _combine_bounds(searched, checks)
         judgement = judge_claim(claim, scope=REPORT_SCOPE, accounted=proof, measured=bound)
         return cls(
@@ -163,10 +161,11 @@ class Verification:
         )
 
     def waiving(self, allow: Collection[str]) -> Verification:
-        """Returns a copy that is judged again without the failed checks named in ``allow``.
+        """Returns a copy that is judged again without the failed checks named in ``allow``, and
+        without their bounds.
 
-        The bounds of these checks are disregarded. ``allow`` may also contain "not-tested", which
-        is not a check. Raises InputError for any other name that is not a check.
+        ``allow`` may also contain "not-tested", which is not a check. Raises InputError for any
+        other name that is not a check.
         """
         known = [check.name for check in self.checks] + [Exemption.INCONCLUSIVE]
         for name in allow:
@@ -220,7 +219,7 @@ class Verification:
         check failed.
 
         A claim is not tested (INCONCLUSIVE) if the sample is too small to refute it. ``allow``
-        names checks that may fail, and "not-tested" accepts such a verdict, as for ``assert_ldp``.
+        names checks that may fail; "not-tested" in it accepts a claim that is not tested.
 
         If nothing is raised, the verification is returned, judged without the named checks. The
         claim is then not refuted, which does not prove it.
@@ -243,10 +242,10 @@ class Verification:
 
 
 def _combine_bounds(searched: Bound, checks: tuple[CheckResult, ...]) -> tuple[Bound, Bound | None]:
-    """Returns the largest lower bound on epsilon, and an upper bound or None.
+    """Returns the largest lower bound on epsilon, failed checks included, and an upper bound or
+    None.
 
-    The lower bound includes those of failed checks. The upper bound is None unless the lower bound
-    is tight.
+    The upper bound is None unless the lower bound is tight.
     """
     shown = [check.bound for check in checks if check.status is CheckStatus.FAILED and check.bound]
     bound = max([searched, *shown], key=lambda each: each.epsilon)

@@ -114,15 +114,14 @@ class DrawBudget(Checked):
         - The number of draws per input.
         - A remark for the report on the number of draws and calls; "" if ``limit`` draws are made.
 
-        A few calls for the first and the last input are timed, and the slower input determines the
-        plan. The planned time covers draws for all inputs, by which two inputs are selected, two
-        measurements of the selected inputs, and the checks. The clock is not read again after
-        planning, so that a busy machine may reduce the number of draws, but does not change the
-        distribution of outputs.
-
         Raises InputError if the time suffices for fewer than ``min_draws`` draws, or for fewer than
         8 calls per input.
         """
+        # A few calls for the first and the last input are timed, and the slower input determines
+        # the plan. The planned time covers draws for all inputs, by which two inputs are selected,
+        # two measurements of the selected inputs, and the checks. The clock is not read again after
+        # planning, so that a busy machine may reduce the number of draws, but does not change the
+        # distribution of outputs.
         if self.seconds is None:
             return sampler, limit, ""
         seconds = share * self.seconds
@@ -142,6 +141,7 @@ class DrawBudget(Checked):
                 break
             size = min(_LARGER * size, MAX_PER_CALL)
 
+        # Number of draws per input for which the time suffices, at this cost of an output.
         def draws_at(cost: float) -> int:
             return int(_DRAW_SHARE * seconds / max(cost * (4.0 + len(inputs)), 1e-12))
 
@@ -168,6 +168,7 @@ class DrawBudget(Checked):
         return replace(sampler, min_call_size=together), draws, f"{paced}{slow}"
 
 
+# Limits of the search of a pair: draws per input, examples of Hypothesis, and measured pairs.
 _MAX_DRAWS, _EXAMPLES, _MAX_PAIRS = 4000, 60, 120
 _MIN_DRAWS, _MIN_PAIRS = 100, 8
 
@@ -191,24 +192,25 @@ def search_pair(
     ``limit_draws``: function of a sampler and inputs that returns the number of draws per input
         that time allows.
 
-    Each pair is scored by a lower bound on epsilon from at most 4,000 draws per input, and
-    Hypothesis is guided towards larger bounds. The result is the pair with the largest bound. If
-    this bound exceeds the claim, the result is instead the simplest pair whose bound lies above the
-    middle between the claim and the largest bound. The search measures at most 120 pairs, within
-    ``samples`` and ``limit_draws``, but at least 8 pairs with 100 draws per input.
-
     The draws of the search only select a pair and must not be used for the final bound. Raises
     InputError if the strategy does not give two different inputs.
     """
+    # Each pair is scored by a lower bound on epsilon from at most 4,000 draws per input, and
+    # Hypothesis is guided towards larger bounds. The result is the pair with the largest bound. If
+    # this bound exceeds the claim, the result is the simplest pair whose bound lies above the
+    # middle between the claim and the largest bound. The search measures at most 120 pairs, within
+    # ``samples`` and ``limit_draws``, but at least 8 pairs with 100 draws per input.
     from hypothesis import strategies as st
 
     entropy = int(seed.generate_state(1)[0])
     allowed: list[int] = []
     scores: dict[Hashable, float] = {}
 
+    # Number of draws per input that score a pair.
     def draws() -> int:
         return min(_MAX_DRAWS, max(_MIN_DRAWS, allowed[0] // _MAX_PAIRS))
 
+    # Lower bound on the epsilon of a pair, or -1 if the pair is not measured.
     def score(pair: tuple[Any, Any]) -> float:
         key = make_input_key(pair[0]), make_input_key(pair[1])
         if key[0] == key[1]:
@@ -218,6 +220,7 @@ def search_pair(
             if allowed and len(scores) >= min(_MAX_PAIRS, affordable):
                 return -1.0
 
+            # Lower bound measured with an encoder that knows the outputs ``unread``.
             def shown(unread: list[Any]) -> float:
                 rng = np.random.default_rng([entropy, len(unread)])
                 read = sampler.with_encoder(pair, rng, unread=unread)
@@ -274,36 +277,30 @@ def verify_ldp(
     mechanism : the randomizer, in one of two forms:
 
         - An object that states its probabilities: a ``Mechanism``, a ``Density``, or any object
-          with ``log_prob(output, value)``. Its sampler is first tested against these probabilities;
-          then their largest ratio is searched exactly.
+          with ``log_prob(output, value)``. Its epsilon is computed from these probabilities, if
+          drawn outputs fit them.
         - A callable ``f(x, rng)`` or ``f(x, rng, size)``. Its epsilon is bounded from below, at
-          ``confidence`` if all outputs, also those of one call, are independent. A bound that
-          exceeds the claim is measured a second time, so that a callable that satisfies the claim
-          is refuted with probability at most (1 - confidence)^2.
+          ``confidence`` if all outputs are independent. A true claim is refuted with probability
+          at most (1 - confidence)^2.
     epsilon, delta : the claimed numbers of local differential privacy (LDP).
     inputs : the inputs to compare, at least 2 and at most 64, or a Hypothesis strategy of inputs.
         The default is the whole domain if the mechanism states one, otherwise 0 and 1.
     samples : number of draws per measured input. The default is 1,000,000, or 100,000 if a call
-        returns one output. For wide outputs the default is smaller: at most 2^28 numbers, but at
-        least 10,000 draws. Memory does not grow with this number. The checks draw at most half as
-        many outputs in addition, and a few hundred to compare calls that return many outputs.
+        returns one output, and fewer for wide outputs. The checks draw at most half as many
+        outputs in addition, and a few hundred to compare calls that return many outputs.
     seconds : approximate time limit for draws, in seconds; None for no limit. If ``samples`` draws
-        would take longer, fewer are made. A few timed draws, which are discarded, determine the
-        number before any output is counted, so that ``confidence`` holds. All planned draws are
-        made, however long they take. The number depends on the load of the machine. The field
-        ``method`` of the result states it; give it as ``samples`` to repeat the result. If a call
-        has a large fixed cost, each call is for more outputs, up to 512, which ``method`` states.
+        would take longer, fewer are made. The number depends on the load of the machine. The field
+        ``method`` of the result states it; give it as ``samples`` to repeat the result.
     confidence : confidence of a measured bound.
     seed : seed of the draws.
     trace : whether to trace a callable first, by running every path of its random draws, which
-        gives an exact epsilon. If the code cannot be traced, or real draws disagree with the trace,
-        outputs are sampled, and the check "proof from the code" states the reason.
+        gives an exact epsilon. If this fails, outputs are sampled, and the check "proof from the
+        code" states the reason.
     progress : whether progress is displayed, or a function that receives it, as for ``audit``. The
         function is called from the thread that draws.
 
-    If a failed check shows a larger epsilon than the search or the measurement (for example because
-    an output is impossible for an input, or noise is predictable), the verdict is based on the
-    check.
+    If a failed check shows a larger epsilon than the search or the measurement, the verdict is
+    based on the check.
 
     Raises InputError for an invalid number, for an input outside the domain, and for a callable
     that raises an exception or does not return ``size`` numbers or words.
@@ -314,6 +311,13 @@ def verify_ldp(
     >>> print(f"{found.verdict}: {found.epsilon_lower:.4f}, which is ln 3 = {np.log(3):.4f}")
     VIOLATED: 1.0986, which is ln 3 = 1.0986
     """
+    # A bound of a callable that exceeds the claim is measured a second time, so that a callable
+    # that satisfies the claim is refuted with probability at most (1 - confidence)^2. For wide
+    # outputs the default of ``samples`` is at most 2^28 numbers, but at least 10,000 draws. Memory
+    # does not grow with this number. With ``seconds``, a few timed draws, which are discarded,
+    # determine the number of draws before any output is counted, so that ``confidence`` holds. All
+    # planned draws are made, however long they take. If a call has a large fixed cost, each call is
+    # for more outputs, up to 512, which ``method`` states.
     samples, seed = _to_int("samples", samples), cast("int", _to_int("seed", seed))
     budget = DrawBudget(samples, seconds)
     claim = make_claim(epsilon, delta)
@@ -354,8 +358,8 @@ class _Trial:
     def judge_mechanism(self, dist: OutputDistribution, given: Inputs) -> Verification:
         """Judges a randomizer that states its probabilities.
 
-        Drawn outputs are first tested against the stated probabilities. If they fit, epsilon is
-        computed from the probabilities, otherwise it is measured.
+        Epsilon is computed from the probabilities if drawn outputs fit them, otherwise it is
+        measured.
         """
         most = self.budget.get_max_samples(dist.sampler)
         inputs = CandidateInputs.collect(dist, given, self.seed).probe_inputs
@@ -467,6 +471,7 @@ class _Trial:
         distribution of outputs, if any.
         """
 
+        # Bound and evidence, with an encoder that knows the outputs ``unread``.
         def measured(unread: Sequence[Any]) -> tuple[Bound, CheckEvidence]:
             looks = draws // _DRAWS_PER_LOOK if self.budget.seconds is None else 0
             looking, counting = self.reading, self.measuring
@@ -552,7 +557,7 @@ def _measure_bound(
 ) -> Bound:
     """Measures a lower bound on epsilon with ``samples`` draws per input.
 
-    If the shape of outputs depends on the input, shapes are measured instead of outputs.
+    If the shape of outputs depends on the input, only the shapes are measured.
     """
     rng = np.random.default_rng(seed)
     for source in (sampler, sampler.make_output_shape_sampler()):

@@ -37,20 +37,20 @@ _MAX_DISORDER = 0.01
 
 @dataclass(frozen=True, slots=True)
 class MonotoneSampler:
-    """A randomizer whose k-th output number is a monotone function of its k-th uniform draw.
+    """A randomizer whose k-th output number is a monotone function of its k-th uniform draw, a
+    double from (0, 1).
 
     ``sampler``: the randomizer.
     ``is_rising``: True if the output numbers increase with the uniforms, False if they decrease.
 
-    A uniform is a double drawn uniformly from (0, 1). Randomizers of this kind invert a
-    distribution function, or are monotone functions of numpy's ``laplace``, ``logistic``,
-    ``gumbel`` and ``uniform``. Not of this kind are numpy's ``normal`` (ziggurat) and torch's
-    samplers.
-
-    Bisection finds the uniforms from which an output can come. For this the randomizer itself is
-    run, with a generator whose state is set so that it returns given uniforms next. Therefore no
-    formula, order of operations or mathematical library is assumed.
+    Examples are randomizers that invert a distribution function, or that use numpy's ``laplace``,
+    ``logistic``, ``gumbel`` or ``uniform``. Not of this kind are numpy's ``normal`` (ziggurat) and
+    torch's samplers.
     """
+
+    # Bisection finds the uniforms from which an output can come. For this the randomizer itself is
+    # run, with a generator whose state is set so that it returns given uniforms next. Therefore no
+    # formula, order of operations or mathematical library is assumed.
 
     sampler: Sampler
     is_rising: bool
@@ -70,7 +70,7 @@ class MonotoneSampler:
 
         - Each output number takes two words of a Mersenne twister, as a uniform double does.
         - The outputs do not depend on the bits of these words that a uniform double does not use.
-        - If uniforms are permuted, output numbers are permuted in the same way.
+        - A permutation of the uniforms permutes the output numbers in the same way.
         - The output numbers increase (or decrease) with the uniforms throughout.
         """
         number = _BATCH // math.prod(shape) if math.prod(shape) <= _MAX_NUMBERS else 0
@@ -115,13 +115,14 @@ class MonotoneSampler:
         ``outputs``: outputs for another input (n, *shape).
 
         Returns one flag per number (n, *shape). A number is flagged if some uniforms give smaller
-        numbers and some give larger ones for ``value``, but none gives the number itself. Bisection
-        over all 2^53 uniforms finds the uniform at which the outputs for ``value`` reach the
-        number. The uniforms around it are tried one by one.
-
-        Returns None if the outputs are not monotone around this uniform. This happens if low bits
-        of a uniform select numbers between those that its high bits select.
+        numbers and some give larger ones for ``value``, but none gives the number itself. The
+        result is None if, near these numbers, the outputs for ``value`` are not monotone in the
+        uniforms.
         """
+        # Bisection over all 2^53 uniforms finds the uniform at which the outputs for ``value``
+        # reach the number. The uniforms around it are tried one by one. The outputs are not
+        # monotone there if low bits of a uniform select numbers between those that its high bits
+        # select.
         wanted = outputs if self.is_rising else -outputs
         low = np.ones(outputs.shape, dtype=np.int64)
         high = np.full(outputs.shape, (1 << UNIFORM_BITS) - 1)
@@ -154,9 +155,11 @@ def _run_sampler(
     """Runs the sampler on given uniform draws; returns outputs, and the number of random words
     drawn.
 
-    At most ``_BATCH`` uniforms are possible. A uniform consists of 27 high bits of one 32-bit word
-    and 26 of the next. ``dropped`` gives the remaining bits of both words.
+    At most ``_BATCH`` uniforms are possible. ``dropped`` gives the bits of the words that a uniform
+    does not use.
     """
+    # A uniform consists of 27 high bits of one 32-bit word and 26 of the next. ``dropped`` gives
+    # the remaining bits of both words.
     words = np.zeros(_WORDS, dtype=np.uint32)
     used = words[: 2 * uniforms.size]
     used[0::2] = ((uniforms >> 26) << 5).ravel() | dropped & 31
@@ -170,10 +173,9 @@ def _run_sampler(
 def _untemper(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Computes the state of a Mersenne twister that outputs ``words`` (Matsumoto and Nishimura
     1998).
-
-    Each step of the output function (tempering) is inverted by repetition, because the step does
-    not change the bits that it reads.
     """
+    # Each step of the output function (tempering) is inverted by repetition, because the step does
+    # not change the bits that it reads.
     state = words ^ (words >> np.uint32(18))
     state ^= (state << np.uint32(15)) & np.uint32(0xEFC60000)
     wanted = state
@@ -202,26 +204,27 @@ _MAX_ENTRIES = 16
 def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     """Checks that low-order bits of floating-point outputs do not exclude an input.
 
-    The sum of a value and noise is rounded to a double, so that the set of possible outputs depends
-    on the value (Mironov 2012, "On significance of the least significant bits for differential
+    The sum of a value and noise is rounded to a double, so the set of possible outputs depends on
+    the value (Mironov 2012, "On significance of the least significant bits for differential
     privacy"). Three methods look for outputs that are possible for one input only:
 
-    - The sign of zero: -0.0 equals 0.0, but is stored with its sign. The check fails if the counts
-      of outputs with -0.0 refute the claim.
-    - Inversion, for samplers that apply a monotone function to one uniform draw per number
-      (``MonotoneSampler``), such as ``value + rng.laplace()``. It measures the share of one input's
-      outputs that no uniform gives for another input, although some uniforms give smaller and
-      larger outputs. If the lower confidence limit of the share exceeds delta, any epsilon is
-      refuted.
-    - Cells of numbers with equal sign, exponent and lowest set bit. The first half of the draws
-      selects cells that occur under one input and never under another, although 20 draws were
-      expected by the frequency of sign and exponent. The check fails if the counts in the second
-      half refute the claim. Outputs with few distinct numbers are not examined, because the ratio
-      of their probabilities is measured directly.
+    - The sign of zero: the counts of outputs with -0.0, which is stored with its sign, are
+      compared.
+    - Inversion, for a ``MonotoneSampler``, such as ``value + rng.laplace()``: the check measures
+      the share of one input's outputs that another input cannot give. If the lower confidence limit
+      of the share exceeds delta, any epsilon is refuted.
+    - Cells of numbers with equal sign, exponent and lowest set bit: the check looks for cells that
+      occur under one input only.
 
     Limitation: if the sampler cannot be inverted (numpy's ``normal``, torch), the check misses two
-    inputs whose doubles differ, but have the same lowest set bit.
+    inputs with different doubles of equal lowest set bit.
     """
+    # Inversion: an output counts if no uniform gives it for the other input, although some uniforms
+    # give smaller and larger outputs. Cells: the first half of the draws selects cells that occur
+    # under one input and never under another, although 20 draws were expected by the frequency of
+    # sign and exponent. The check fails if the counts in the second half refute the claim. Outputs
+    # with few distinct numbers are not examined, because the ratio of their probabilities is
+    # measured directly.
     batch = evidence.shared_outputs
     if batch.dtype.kind != "f":
         return CheckResult.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
@@ -269,8 +272,8 @@ def _invert_sampler(
     ``pairs``: indices of the two inputs of each pair.
     ``size``: number of outputs per pair.
 
-    Returns one share per pair, or a failed check if a share refutes the claim. There are fewer
-    shares if the sampler is not of the ``MonotoneSampler`` kind or its draws are used up.
+    Returns one share per pair, or a failed check if a share refutes the claim. Shares are missing
+    if the sampler cannot be inverted or its draws are used up.
     """
     inputs, shape = evidence.inputs, evidence.shared_outputs.shape[2:]
     sampler = evidence.make_check_sampler("floating point")
@@ -306,8 +309,9 @@ def _check_low_bits(
 ) -> CheckResult | None:
     """Checks without inversion that no low-order bits occur under one input only.
 
-    Returns a failed check if counts of such bits refute the claim, a check with status "not run" if
-    the draws are too few for that, and otherwise None.
+    - If counts of such bits refute the claim: a failed check.
+    - If the draws are too few for that: a check with status "not run".
+    - Otherwise: None.
     """
     suspected = None
     cells, sizes, codes = _bucket(batch)
@@ -360,11 +364,11 @@ def _to_hex(number: Any) -> str:
 
 
 def _bucket(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Classifies numbers into cells: numbers of equal sign, exponent and lowest set bit.
+    """Classifies numbers into cells: numbers of equal sign, exponent and lowest set bit, in one
+    entry of the output.
 
     Returns three arrays: the cells, the size (sign and exponent) of each cell, and the cell of each
-    number as an index into the first array, shape (inputs, n, entries). Cells of different entries
-    of the output are distinct.
+    number as an index into the first array, shape (inputs, n, entries).
     """
     numbers = batch.reshape(*batch.shape[:2], -1)[:, :, :_MAX_ENTRIES].astype(np.float64)
     mantissa, exponent = np.frexp(numbers)

@@ -56,13 +56,12 @@ def find_noiseless_columns(
 ) -> ColumnsWithoutNoise:
     """Finds output columns that hold the time, a count of calls or a constant, by trial calls.
 
-    The calls are for two inputs, in random order.
-
     ``sampler``: the randomizer.
     ``inputs``: inputs of the sampler, of which the first and the last are used.
     ``seed``: seed of the calls.
     ``draws``: planned draws per input, which limit the number of calls.
     """
+    # The calls are for two inputs, in random order.
     ends = [inputs[0], inputs[-1]]
     rng = np.random.default_rng(seed)
     rounds = min(_MAX_ROUNDS, max(_MIN_ROUNDS, draws // _SHARE))
@@ -90,11 +89,11 @@ def find_deviating_position(
     ``inputs``: inputs of the sampler, of which the first and the last are used.
     ``calls``: number of calls per input.
 
-    Returns the index of the position (0 to 3), or None. If outputs at all positions have one
-    distribution, the number of large outputs at a position is hypergeometric, and so is the number
-    of outputs far from the median. The position at which a test refutes this is returned; the error
-    probability is at most 1e-6.
+    Returns the index of the position (0 to 3), or None. The error probability is at most 1e-6.
     """
+    # If outputs at all positions have one distribution, the number of large outputs at a position
+    # is hypergeometric, and so is the number of outputs far from the median. The position at which
+    # a test refutes this is returned.
     rng = np.random.default_rng(seed)
     for value in (inputs[0], inputs[-1]):
         outputs = stack_draws([sampler.draw(value, rng, N_COMPARED_OUTPUTS) for _ in range(calls)])
@@ -131,16 +130,14 @@ def find_clock_columns(outputs: NDArray[Any], places: NDArray[np.integer[Any]]) 
 
     ``outputs``: outputs in the order of calls (n, d).
     ``places``: index of the input of each call (n,).
-
-    The value of such a column can be predicted: it is the value of the previous call plus the usual
-    step, which may be 0. A column is returned under three conditions:
-
-    - In at least 80% of the calls, the value is closer to the prediction than to the value of a
-      random call.
-    - This holds separately for pairs of consecutive calls with different inputs, and with equal
-      inputs.
-    - The steps between calls for different inputs do not depend on the input.
     """
+    # The value of such a column can be predicted: it is the value of the previous call plus the
+    # usual step, which may be 0. A column is returned under three conditions:
+    # - In at least 80% of the calls, the value is closer to the prediction than to the value of a
+    #   random call.
+    # - This holds separately for pairs of consecutive calls with different inputs, and with equal
+    #   inputs.
+    # - The steps between calls for different inputs do not depend on the input.
     columns = range(min(_MAX_COLUMNS, outputs.shape[1]))
     return tuple(k for k in columns if _is_clock(outputs[:, k], places))
 
@@ -188,13 +185,12 @@ def remove_drift(
     ``places``: index of the input of each call (n,).
     ``claim``: the claim under test.
 
-    The level of a column at a call is the median of the surrounding calls, after the median of each
-    input has been subtracted. An adversary who knows the level sees the output less the level; this
-    difference is returned. Columns with few distinct values are not changed.
-
-    The claim is tested on these differences: quantiles of the first half are thresholds, and the
-    second half is counted above and below them.
+    An adversary who knows the slow changes sees the returned differences. Columns with few distinct
+    values are not changed.
     """
+    # The level of a column at a call is the median of the surrounding calls, after the median of
+    # each input has been subtracted. The claim is tested on the outputs less the level: quantiles
+    # of the first half are thresholds, and the second half is counted above and below them.
     residuals = np.nan_to_num(outputs.astype(np.float64))
     half, inputs = len(residuals) // 2, np.unique(places)
     pairs = list(itertools.permutations(inputs, 2))
@@ -223,18 +219,19 @@ _MAX_BATCH, _MAX_SINGLE = 4096, 1024
 def check_determinism(evidence: CheckEvidence) -> CheckResult:
     """Checks that different seeds give different outputs, if outputs vary at all.
 
-    For each input, two batches of n outputs are drawn with two seeds, and compared.
+    For each input, two batches of outputs are drawn with two seeds, and compared.
 
-    - If the batches agree at every position, the check fails, unless chance explains it.
-      Independent outputs agree with probability [n!/prod(c!)] / [(2n)!/prod((2c)!)], where c is the
-      number of times that a distinct output occurs per batch. Chance explains a probability of
-      1e-6 (``MAX_FALSE_ALARM_PROB``) divided by the number of inputs, or more.
-    - If this happens for two inputs with different batches, an adversary who knows the noise
-      recognises the input, and no finite epsilon holds.
+    - The check fails if the batches agree at every position, unless chance explains it.
+    - Two inputs with different batches of this kind refute any finite epsilon: an adversary who
+      knows the noise recognises the input.
     - If all outputs for one input are equal, their value is counted among the outputs for another
-      input. The check fails if the counts, from the second seed, refute the claim.
+      input. The check fails if the counts refute the claim.
     - A randomizer that gives different outputs even with the same seed passes the check.
     """
+    # Independent batches of n outputs agree with probability [n!/prod(c!)] / [(2n)!/prod((2c)!)],
+    # where c is the number of times that a distinct output occurs per batch. Chance explains a
+    # probability of 1e-6 (``MAX_FALSE_ALARM_PROB``) divided by the number of inputs, or more. Equal
+    # outputs are counted in the batch of the second seed.
     inputs, claim = evidence.inputs, evidence.claim
     max_draws = _MAX_BATCH if evidence.sampler.takes_size else _MAX_SINGLE
     max_draws = max(64, min(max_draws, MAX_STORED_NUMBERS // max(1, evidence.output_size) // 4))
@@ -274,6 +271,7 @@ def _log_repeat_prob(rows: NDArray[Any]) -> float:
     """
     counts = np.unique(rows, axis=0, return_counts=True)[1]
 
+    # ln of the number of different orders of outputs with these counts.
     def log_orders(members: NDArray[np.int64]) -> float:
         return float(special.gammaln(members.sum() + 1) - special.gammaln(members + 1).sum())
 

@@ -35,15 +35,13 @@ def run_checks(evidence: CheckEvidence) -> tuple[CheckResult, ...]:
     Returns one ``CheckResult`` per kind of fault. At most 8 inputs are tried: the first, the last,
     and some between.
 
-    - A check has the status "not run", with a reason, if it is impossible, or if its share of the
-      draws does not suffice for a conclusion.
-    - The probability that a check fails for a randomizer that satisfies its claim is at most
+    - A check fails for a randomizer that satisfies its claim with probability at most
       ``MAX_FALSE_ALARM_PROB``, 1e-6.
-    - The checks of determinism, shared noise and support give a lower bound on epsilon, if an event
-      of output values distinguishes inputs.
-    - The checks of types and of low-order bits give no bound, because their events are not part of
-      the measured values.
+    - A check has the status "not run", with a reason, if it is impossible or its draws are too few.
+    - A failed check of determinism, shared noise or support may give a lower bound on epsilon. The
+      checks of types and of low-order bits give no bound.
     """
+    # The events of types and of low-order bits are not part of the measured values.
     count = len(evidence.inputs)
     places = np.linspace(0, count - 1, min(count, MAX_CHECKED_INPUTS)).round().astype(int)
     evidence = replace(evidence, inputs=[evidence.inputs[place] for place in places])

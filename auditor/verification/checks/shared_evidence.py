@@ -33,9 +33,8 @@ def quote_value(value: Any, max_chars: int = 60) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CountedEvent:
-    """An event of a randomizer's outputs, with its counts in draws for two inputs.
-
-    The event is selected before the draws on which it is counted.
+    """An event of a randomizer's outputs, selected on other draws, with its counts in draws for two
+    inputs.
 
     ``name``: description of the event.
     ``inputs``: the two inputs.
@@ -84,7 +83,7 @@ class ClaimUnderTest:
         """Returns a lower bound on epsilon from the counts of an event in draws for two inputs.
 
         ``hits``, ``trials``: number of occurrences, and number of draws, for the first input.
-        ``hits_b``, ``trials_b``: number of occurrences, and number of draws, for the second input.
+        ``hits_b``, ``trials_b``: the two numbers for the second input.
         """
         return float(
             bound_by_event(hits, trials, hits_b, trials_b, delta=self.delta, alpha=self.alpha)
@@ -94,7 +93,7 @@ class ClaimUnderTest:
         """Checks whether the counts of an event in draws for two inputs refute the claim.
 
         ``hits``, ``trials``: number of occurrences, and number of draws, for the first input.
-        ``hits_b``, ``trials_b``: number of occurrences, and number of draws, for the second input.
+        ``hits_b``, ``trials_b``: the two numbers for the second input.
         """
         return self.compute_lower_epsilon(hits, trials, hits_b, trials_b) > self.epsilon
 
@@ -107,9 +106,8 @@ class ClaimUnderTest:
         refutes any finite epsilon.
 
         ``hits``: number of occurrences in ``trials`` draws for one input.
-
-        The claim is refuted if the lower confidence limit of the event's probability exceeds delta.
         """
+        # This is so if the lower confidence limit of the event's probability exceeds delta.
         return self.compute_lower_prob(hits, trials) > self.delta
 
     def compute_lower_prob(self, hits: int, trials: int) -> float:
@@ -122,8 +120,8 @@ class ClaimUnderTest:
     def make_bound(self, event: CountedEvent, *, epsilon: float | None = None) -> Bound:
         """Returns a lower bound on epsilon by an event, with the inputs and counts as witness.
 
-        ``epsilon``: bound to state, if it is known from the event itself; None for the bound that
-            follows from the counts, by two Clopper-Pearson limits.
+        ``epsilon``: the bound, if it is known from the event itself; None to compute it from the
+            counts, by two Clopper-Pearson limits.
         """
         hits, hits_b, trials = event.first_hits, event.second_hits, event.trials
         one, other = map(quote_value, event.inputs)
@@ -182,18 +180,16 @@ def check_call_independence(
 
     ``calls``: outputs of c calls for n outputs each, per input (inputs, c, n, d).
     ``inputs``: the inputs, in the order of ``calls``.
-    ``clock_columns``: columns without fresh noise, such as the time. If the check fails, it is
-        repeated without them, and this result counts.
-
-    Independent outputs are exchangeable. Three properties follow, which are tested:
-
-    - Equal outputs occur within one call no more often than across calls, see ``_has_repeats``.
-    - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
-      ``check_call_pairs``.
-    - The number of large outputs varies between calls, see ``_find_exact_share``.
+    ``clock_columns``: columns without fresh noise, such as the time, which the check may leave out.
 
     Returns a failed check, or None if no fault is found.
     """
+    # If the check fails, it is repeated without the clock columns, and this result counts.
+    # Independent outputs are exchangeable. Three properties follow, which are tested:
+    # - Equal outputs occur within one call no more often than across calls, see ``_has_repeats``.
+    # - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
+    #   ``check_call_pairs``.
+    # - The number of large outputs varies between calls, see ``_find_exact_share``.
     found = _check_sharing(calls, inputs)
     if found and clock_columns:
         calls = calls.copy()
@@ -229,24 +225,25 @@ def check_call_pairs(
 ) -> CheckResult:
     """Checks that successive calls for one input do not share noise, with equal or opposite sign.
 
-    The outputs of calls that share noise are large or small together more often than by chance.
-
     ``calls``: outputs of c calls for n outputs each (c, n, *output shape).
     ``value``: the input of all calls.
     ``alpha``: error probability of all tests together.
-    ``within_calls``: True to compare outputs of the same call, which are 1, 2, 3 or half a call
-        apart, instead of outputs of different calls.
+    ``within_calls``: True to compare outputs of one call, which are 1, 2, 3 or half a call apart;
+        False to compare outputs of different calls.
 
-    1. Up to 8 entries of an output, and the sum of its entries, are each reduced to one bit:
-       whether the number is large.
-    2. The bits of two calls that are 1, 2 or 3 calls apart form a pair. Each pair is joined with a
-       pair of much later calls, and counted if exactly two of the four bits are 1.
-    3. If draws are exchangeable, the two bits of a counted pair are equal with probability exactly
-       1/3 (in 2 of 6 orders). They are equal more often if calls share noise, and less often if the
-       shared noise has opposite sign.
-    4. The share of equal pairs is tested by a two-sided binomial test, with error ``alpha`` over
-       all tests. The check is not run if no possible outcome could make it fail.
+    The outputs of calls that share noise are large or small together more often than by chance. The
+    check has the status "not run" if no possible outcome could make it fail.
     """
+    # The steps of the test:
+    # - Up to 8 entries of an output, and the sum of its entries, are each reduced to one bit:
+    #   whether the number is large.
+    # - The bits of two calls that are 1, 2 or 3 calls apart form a pair. Each pair is joined with a
+    #   pair of much later calls, and counted if exactly two of the four bits are 1.
+    # - If draws are exchangeable, the two bits of a counted pair are equal with probability exactly
+    #   1/3 (in 2 of 6 orders). They are equal more often if calls share noise, and less often if
+    #   the shared noise has opposite sign.
+    # - The share of equal pairs is tested by a two-sided binomial test, with error ``alpha`` over
+    #   all tests.
     lags = {*_LAGS}
     if within_calls:
         calls = calls.swapaxes(0, 1)
@@ -291,10 +288,9 @@ def _find_exact_share(calls: NDArray[Any], alpha: float) -> str:
 
     ``calls``: outputs of c calls for n outputs each.
     ``alpha``: error probability of all entries together.
-
-    If all draws were assigned to c calls of n outputs at random, each call would contain k of the
-    large outputs with probability C(n, k)^c / C(cn, ck).
     """
+    # If all draws were assigned to c calls of n outputs at random, each call would contain k of the
+    # large outputs with probability C(n, k)^c / C(cn, ck).
     c, n = calls.shape[:2]
     columns = list(_flag_large(calls))
     for name, bits in columns:
@@ -313,9 +309,10 @@ def _log_choose(n: int, k: int) -> float:
 def _flag_large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Yields names of output entries, with bits (c, n): whether the entry of an output is large.
 
-    ``calls``: outputs of c calls for n outputs each. An entry is large if it is above (or at least)
-        the median. For outputs that are words, the bit states whether the output is the most common
-        word.
+    ``calls``: outputs of c calls for n outputs each.
+
+    An entry is large if it is above (or at least) the median. A word is large if it is the most
+    common word.
     """
     flat = calls.reshape(*calls.shape[:2], -1)
     if flat.dtype.kind not in "biuf":
@@ -347,13 +344,12 @@ def _has_repeats(calls: NDArray[Any], alpha: float) -> bool:
 
     ``calls``: outputs of c calls for n outputs each (c, n, d).
     ``alpha``: error probability of the test.
-
-    If every draw were assigned to one of c calls at random, each further member of a group of equal
-    outputs would join the call of the first member with probability 1/c. The product of these
-    probabilities is divided by the probability that all calls have equal length. Outputs with few
-    distinct values also repeat across calls. For such outputs a second test is made: calls of
-    constant outputs that differ between calls have probability at most c / C(cn, n).
     """
+    # If every draw were assigned to one of c calls at random, each further member of a group of
+    # equal outputs would join the call of the first member with probability 1/c. The product of
+    # these probabilities is divided by the probability that all calls have equal length. Outputs
+    # with few distinct values also repeat across calls. For such outputs a second test is made:
+    # calls of constant outputs that differ between calls have probability at most c / C(cn, n).
     c, n = calls.shape[:2]
     codes = np.unique(calls.reshape(c * n, -1), axis=0, return_inverse=True)[1].reshape(c, n)
     if (codes == codes[:, :1]).all() and (codes != codes[0, 0]).any():
@@ -391,14 +387,12 @@ class CheckEvidence:
     """A randomizer under test, its claim, and its outputs, on which all checks for faults are
     based.
 
-    At most half as many outputs as for the measurement of epsilon are drawn per input.
-    ``DRAW_SHARES`` divides them among the checks.
-
     ``sampler``: the randomizer.
     ``inputs``: the inputs.
     ``claim``: the claim under test.
     ``seed``: seed of all draws.
-    ``n_measurement_draws``: number of draws per input for the measurement of epsilon.
+    ``n_measurement_draws``: number of draws per input for the measurement of epsilon. The checks
+        together draw at most half as many outputs.
     ``dist``: distribution of outputs that the randomizer states; None if it states none.
     ``batch_sampler``: sampler that draws many outputs per call, for the check of noise shared in a
         call; None means ``sampler``.
@@ -450,11 +444,11 @@ class CheckEvidence:
 
     @cached_property
     def shared_noise_result(self) -> CheckResult | None:
-        """Result of the check that outputs of one call do not share noise; None without a fault.
+        """Result of the check that outputs of one call do not share noise.
 
         - If outputs share noise, the status is "failed".
         - If the draws are too few for the check, the status is "not run".
-        - If the sampler returns one output per call, the result is None.
+        - If no fault is found, or the sampler returns one output per call, the result is None.
         """
         sampler = self.limit_draws(DRAW_SHARES["shared noise"], self.batch_sampler)
         if not sampler.takes_size:

@@ -33,17 +33,18 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     """Checks that noise is not shared between outputs of one call, successive calls, or entries of
     an output.
 
-    Calls are checked by ``check_call_independence`` if a call returns many outputs, otherwise by
-    ``check_call_pairs``. An entry that follows the order of calls in the same way for every
-    input, such as a counter, is mentioned in the result, but is not a fault.
+    - Calls: by ``check_call_independence`` if a call returns many outputs, otherwise by
+      ``check_call_pairs``.
+    - Entries of an output (the first 64): by combinations, which are weighted sums, or an exclusive
+      or of two-valued entries. The check fails if a combination without noise distinguishes two
+      inputs more often than the claim allows.
 
-    Entries of an output are checked by combinations: weighted sums, or an exclusive or of
-    two-valued entries. A combination is selected if it is constant in the first half of the draws
-    for each of two inputs, but differs between them. The check fails if the combination
-    distinguishes these inputs in the second half more often than the claim allows. A combination
-    that is equal for all inputs passes (one-hot entries sum to one). Only the first 64 entries are
-    examined.
+    An entry may follow the order of calls equally for every input, such as a counter. The result
+    mentions it, but it is not a fault.
     """
+    # A combination is selected if it is constant in the first half of the draws for each of two
+    # inputs, but differs between them, and is counted in the second half. A combination that is
+    # equal for all inputs passes (one-hot entries sum to one).
     if evidence.shared_noise_result:
         return evidence.shared_noise_result
     batch, note = evidence.shared_outputs, ""
@@ -64,6 +65,7 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
     order = plan_call_order(*batch.shape[:2])
     rows = batch.reshape(*batch.shape[:2], -1).copy()
 
+    # Worst result of the check of successive calls, over all inputs.
     def worst(rows: NDArray[Any]) -> CheckResult:
         alpha = MAX_FALSE_ALARM_PROB / len(inputs)
         check = [check_call_pairs(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
@@ -167,7 +169,11 @@ def _find_xor(train: NDArray[Any], a: int, b: int) -> _Combination | None:
     """Finds an exclusive or of entries that is constant for each of two inputs, but differs between
     them.
 
-    Parameters and result are those of ``_find_sum``.
+    ``train``: outputs per input (inputs, n, entries).
+    ``a``, ``b``: indices of the two inputs.
+
+    Returns the name of the exclusive or and a function that flags outputs for which it is true, or
+    None.
     """
     middle = (float(train.min()) + float(train.max())) / 2.0
     bits = train[[a, b]] > middle

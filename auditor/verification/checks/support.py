@@ -34,21 +34,21 @@ _MAX_LOG_PROBS = 4096
 def check_support(evidence: CheckEvidence) -> CheckResult:
     """Checks that the outputs of each input are possible under all other inputs, up to delta.
 
-    An output that is impossible under another input reveals the input. If the randomizer states a
-    distribution, the check searches its worst-case outputs and the drawn outputs for one that has
-    probability zero under another input.
+    An output that is impossible under another input reveals the input.
 
-    Otherwise, the first half of the draws selects up to three events for each ordered pair of
-    inputs. None of them occurred under the second input:
+    - If the randomizer states a distribution: the check searches its worst-case outputs and the
+      drawn outputs for one that has probability zero under another input.
+    - Otherwise: the first half of the draws selects events that never occurred for one input. The
+      check fails if such an event never occurs for this input in the second half either, but occurs
+      for another input more often than the claim allows.
 
-    - one of the outputs that were frequent under the first input;
-    - any output that was drawn under the first input;
-    - a number outside the range of the numbers drawn under the second input.
-
-    The check fails if, in the second half of the draws, an event again does not occur under the
-    second input, and occurs under the first input more often than the claim allows. The error
-    probability of all events together is ``MAX_FALSE_ALARM_PROB``, 1e-6.
+    The error probability is at most ``MAX_FALSE_ALARM_PROB``, 1e-6.
     """
+    # For each ordered pair of inputs, up to three events are selected, none of which occurred under
+    # the second input:
+    # - one of the outputs that were frequent under the first input;
+    # - any output that was drawn under the first input;
+    # - a number outside the range of the numbers drawn under the second input.
     batch, inputs = evidence.shared_outputs, evidence.inputs
     if evidence.dist is not None:
         return _check_distribution(batch, inputs, evidence.claim, evidence.dist)
@@ -113,13 +113,13 @@ def _number_outputs(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any
 
 
 def _find_ranges(batch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Returns the lower and the upper ends of the range of each output entry, for each input.
+    """Returns the lower and the upper ends of the range of each output entry, for each input; None
+    for words and long vectors.
 
-    ``batch``: outputs (inputs, n, *output shape). The result is None for words and long vectors.
-
-    A range extends beyond the extreme value by the distance between this value and a less extreme
-    one, so that few further draws lie outside.
+    ``batch``: outputs (inputs, n, *output shape).
     """
+    # A range extends beyond the extreme value by the distance between this value and a less extreme
+    # one, so that few further draws lie outside.
     if batch.dtype.kind not in "iuf" or math.prod(batch.shape[2:]) > _MAX_ENTRIES:
         return None
     k = min(_TAIL_RANK, batch.shape[1] // 2)
@@ -184,16 +184,15 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
     """Checks that the type, shape, keys and attributes of raw outputs do not depend on the input.
 
     All parts of an output that accompany its numbers are examined: entries of tuples and
-    dictionaries, masks, fields and objects. If the types of outputs vary, combinations of type and
-    value are examined too.
-
-    The check selects properties that occur several times in 48 outputs for one input and never in
-    48 for another, and counts them in fresh outputs. It fails if the counts refute the claim.
-
-    Outputs are drawn one per call, because the claim is about single outputs, and an array of
-    several outputs has only one type. If inputs mix integers and floats, they are converted to
-    floats, because the mechanism does not choose the type of its input.
+    dictionaries, masks, fields and objects. The check fails if the counts of a property, such as a
+    type, refute the claim.
     """
+    # The check selects properties that occur several times in 48 outputs for one input and never in
+    # 48 for another, and counts them in fresh outputs. If the types of outputs vary, combinations
+    # of type and value are examined too. Outputs are drawn one per call, because the claim is about
+    # single outputs, and an array of several outputs has only one type. If inputs mix integers and
+    # floats, they are converted to floats, because the mechanism does not choose the type of its
+    # input.
     sampler, probes, claim = (
         evidence.make_check_sampler("output type"),
         _unify_types(evidence.inputs),
