@@ -398,13 +398,11 @@ def _compute_ratios(
 ) -> tuple[float, float, float]:
     """Three inner products of a round's messages, each divided by the variance of their noise.
 
-    ``seen``: the observation x, by array name.
-    ``along``: difference d between the messages of the two worlds (neighbouring inputs).
-    ``middle``: expectation m of x, averaged over the two worlds.
-    ``known``: whether m has the right scale; if false, m is multiplied by a factor c.
-
-    The products are <x, d>, <m, d> and <d, d>; if ``known``, they are <x - m, d>, 0 and <d, d>. The
-    variance is the mean square of x - c m. All results are 0 if no component of x has a direction.
+    x is the observation ``seen``, d the difference ``along`` between the messages of two worlds
+    (neighbouring inputs), and m the expectation ``middle`` of x, averaged over the two worlds. The
+    products are <x, d>, <m, d> and <d, d>; if ``known``, <x - m, d>, 0 and <d, d>. The variance is
+    the mean square of x - c m, where c is 1 if ``known``. All are 0 if no component has a
+    direction.
     """
     parts, c = list(_match_parts(seen, along, middle)), 1.0
     pairs = [(x, m) for x, _, m in parts if m is not None]
