@@ -240,8 +240,8 @@ def _find_lower_bound(
     ]
     is_proved = accounted is not None and math.isfinite(accounted.epsilon)
     applicable = applying(exact)
-    # A measured bound could exceed an exact bound that is tight only by chance. The same holds for
-    # any exact bound if a finite epsilon is proved.
+    # Only by chance could a measured bound exceed an exact bound that is tight, or any exact bound
+    # if a finite epsilon is proved.
     conclusive = [e for e in applicable if e.tight or is_proved]
     remaining = [
         b

@@ -102,8 +102,8 @@ class Variant:
     ``target``: name of the system.
     ``settings``: its settings.
     ``varied_settings``: values of the varied settings as texts, by their names on the command line.
-    ``noiseless_index``: index, in the list of all variants, of the system with its noise set to
-        zero; None if there is none.
+    ``noiseless_index``: index of the noiseless counterpart in the list of all variants; None if
+        there is none.
     """
 
     target: str

@@ -128,6 +128,7 @@ def make_utility_row(
     - ``note``: sentences on choices of this audit, each beginning with "This audit ".
     """
     mean, half = _estimate_mean(values, owners, confidence)
+    # The difference is computed value by value, on one split and with one set of ranked items.
     ahead, error = _estimate_mean(values - baseline_values, owners, confidence)
     key = metric, protocol
     paper = next((r for r in target.reported_metrics if (r.metric, r.protocol) == key), None)
