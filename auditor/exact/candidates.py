@@ -53,19 +53,19 @@ def search_with_hypothesis(
     and its example.
 
     - ``strategy``: Hypothesis strategy for the examples.
-    - ``score``: function to maximize. Hypothesis steers the examples towards large values.
-    - ``seed``: seed of Hypothesis.
+    - ``score``: function to maximize. An AuditError that it raises is raised again.
+    - ``seed``: seed of Hypothesis. Equal seeds give equal examples if the same modules are loaded.
     - ``max_examples``: largest number of examples.
     - ``stop_above``: threshold. If a score exceeds it, the result is the simplest example with such
-      a score, as Hypothesis shrinks it.
+      a score.
 
-    The result is (-inf, None) if the strategy produces no example. Equal seeds give equal examples
-    if the same modules are loaded, because Hypothesis also tries constants of loaded code. Nothing
-    is stored between calls. An AuditError that ``score`` raises is raised again.
+    The result is (-inf, None) if the strategy produces no example.
     """
     from hypothesis import Phase, Verbosity, currently_in_test_context, find, settings, target
     from hypothesis.errors import NoSuchExample, Unsatisfiable
 
+    # Examples depend on the loaded modules, because Hypothesis also tries constants of loaded code.
+    # Nothing is stored between calls.
     best: tuple[float, Any] = (-math.inf, None)
     errors: list[AuditError] = []
 
@@ -120,12 +120,8 @@ class CandidateInputs:
 
     - ``input_strategy``: Hypothesis strategy that draws inputs.
     - ``all_inputs``: all inputs that may form pairs, if these can be listed; otherwise None.
-    - ``probe_inputs``: a few inputs, under which outputs are drawn to learn the form of the
-      outputs.
-    - ``fixed_pairs``: pairs of inputs that are always tried. They are all pairs of ``all_inputs``
-      if these are few. Unless the user gave inputs, they include the pair of the smallest and the
-      largest input of the domain, if finite, and pairs of the worst-case inputs that the mechanism
-      states.
+    - ``probe_inputs``: a few inputs, under which outputs are drawn to learn their form.
+    - ``fixed_pairs``: pairs of inputs that are always tried.
     - ``is_user_given``: true if the user gave the inputs.
     - ``has_whole_domain``: true if ``all_inputs`` contains every input of the domain. If no domain
       is known, a list of inputs counts as the whole domain.
@@ -142,11 +138,12 @@ class CandidateInputs:
     def collect(
         cls, dist: OutputDistribution, inputs: Iterable[Any] | SearchStrategy[Any] | None, seed: int
     ) -> CandidateInputs:
-        """Collects candidate inputs from the given ``inputs`` (list or Hypothesis strategy) or, if
-        these are None, from the domain of the randomizer ``dist``.
+        """Collects candidate inputs from ``inputs``, or from the domain of the randomizer ``dist``.
+
+        ``inputs``: a list or a Hypothesis strategy; None for the domain.
+        ``seed``: seed of the draws of inputs.
 
         Raises InputError if there are neither inputs nor a domain, or fewer than two inputs.
-        ``seed`` is the seed of the draws of inputs.
         """
         from hypothesis import strategies as st
 
@@ -178,6 +175,9 @@ class CandidateInputs:
             )
         else:
             probes, whole = _draw_inputs(dist, strategy, seed, inputs is None), False
+        # The fixed pairs are all pairs of the listed inputs, if these are few. Unless the user gave
+        # inputs, they include the pair of the smallest and the largest input of the domain, if
+        # finite, and pairs of the worst-case inputs that the mechanism states.
         few = listed if listed and math.comb(len(listed), 2) <= _MAX_PAIRS else []
         return cls(
             input_strategy=strategy,
@@ -254,9 +254,8 @@ def inputs_of(domain: Domain) -> SearchStrategy[Any]:
     """Returns a Hypothesis strategy for all inputs of ``domain``, in which the ends of the domain
     are frequent.
 
-    Examples shrink towards the simplest input. If the domain has no shape, examples are numbers.
-    Otherwise they are float64 arrays of its shape: constant arrays, arrays with a few different
-    entries, and arbitrary arrays. All examples are finite, even if the domain is not.
+    Examples are finite numbers, or float64 arrays of the domain's shape if it has one. They shrink
+    towards the simplest input.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> inputs_of(BitFlip.symmetric(1.0).domain)
@@ -314,18 +313,16 @@ RARE_TEXT = f" but for {_WHOLE:g} of probability"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateOutputs:
-    """Outputs drawn from a randomizer under some of its inputs, and the properties of its outputs
-    that these draws show.
+    """Outputs drawn from a randomizer under some of its inputs, and properties that these draws
+    show.
 
     - ``drawn_outputs``: the different drawn outputs, (k, *output shape).
     - ``has_drawn_values_only``: true if each entry of an output is assumed to have drawn values
-      only. This is assumed for names, bits, and few different numbers that are not on a grid.
+      only.
     - ``grid_step``: step of the grid on which the values of an entry lie (1 for integers); 0 if
       they are not on a grid.
-    - ``grid_offset``: offset of the grid. The values of an entry are ``grid_offset`` plus
-      multiples of ``grid_step``.
-    - ``is_continuous``: true if outputs are numbers that seldom repeat and are not on a grid; they
-      are taken to have densities.
+    - ``grid_offset``: a point of the grid; other points are at multiples of ``grid_step`` from it.
+    - ``is_continuous``: true if outputs are taken to have densities.
     - ``range_centre``, ``range_width``: centre and width of the range of each entry, (*output
       shape).
     - ``all_outputs``: all possible outputs, (m, *output shape), if they are few enough to be
@@ -367,6 +364,8 @@ class CandidateOutputs:
             step[entry] = find_grid_step(flat[:, entry])
         step = step.reshape(shape)
         grid = bool(np.all(step > 0))
+        # Names, bits, and few different numbers that are not on a grid have drawn values only.
+        # Numbers that seldom repeat and are not on a grid are taken to have densities.
         found = cls(
             drawn_outputs=pool,
             has_drawn_values_only=not numbers or (few and not grid),
@@ -390,8 +389,7 @@ class CandidateOutputs:
     def _find_all_outputs(self, dist: OutputDistribution, inputs: list[Any]) -> NDArray[Any] | None:
         """All possible outputs, (m, *output shape), if they can be determined; otherwise None.
 
-        Two conditions must hold under each of ``inputs``: the probabilities of the outputs sum to 1
-        within rounding, and tested further points of their grid have probability 0.
+        Under each of ``inputs``, their probabilities must sum to 1 within rounding.
         """
         if self.is_continuous:
             return None
@@ -401,6 +399,7 @@ class CandidateOutputs:
         table = dist.try_log_probs(outputs, inputs)
         if not sums_to_one(table):
             return None
+        # Tested further points of the grid must have probability 0.
         further = not self.has_drawn_values_only and not told
         if further and np.isfinite(dist.try_log_probs(self._list_outliers(), inputs)).any():
             return None
@@ -412,14 +411,13 @@ class CandidateOutputs:
         """Returns outputs to try in addition to the drawn outputs, within and far beyond their
         range.
 
-        - ``drawn_a``, ``drawn_b``: outputs drawn under the inputs ``a`` and ``b``, (k, *output
-          shape).
+        ``drawn_a``, ``drawn_b``: outputs drawn under the inputs ``a`` and ``b``, (k, *output
+            shape).
 
-        The returned outputs depend on ``has_drawn_values_only``:
-
-        - If it is false: numbers at many distances from the centre of all drawn outputs, and
-          numbers beyond the typical outputs of each input, on the side away from the other input.
-        - If it is true: the drawn outputs, or, for bits, vectors that are similar to the inputs.
+        - Usually: numbers at many distances from the centre of all drawn outputs, and numbers
+          beyond the typical outputs of each input, on the side away from the other input.
+        - If ``has_drawn_values_only``: the drawn outputs, or, for bits, vectors similar to the
+          inputs.
         """
         if self.has_drawn_values_only:
             return self._list_similar(a, b)

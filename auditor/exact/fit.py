@@ -41,12 +41,10 @@ class CheckResult:
     """Result of a check of a randomizer for a fault, such as a sampler that does not follow its
     claimed probabilities.
 
-    - ``name``: name of the check, set by the code that runs it.
+    - ``name``: name of the check.
     - ``status``: passed, failed, not run or waived.
-    - ``reason``: one or two sentences: the evidence, the remedy of a failure, or the reason why the
-      check was not run.
-    - ``bound``: lower bound on epsilon, if a failed check counted outputs that distinguish inputs;
-      otherwise None.
+    - ``reason``: evidence, remedy of a failure, or reason why the check was not run.
+    - ``bound``: lower bound on epsilon, if a failed check measured one; otherwise None.
     """
 
     name: str = ""
@@ -128,20 +126,15 @@ def check_fit(
     ``samples``: number of outputs per input; fewer are drawn if outputs are large.
     ``seed``: seed of the draws.
 
-    There are three kinds of tests:
+    Three properties are tested, by exact binomial tests:
 
-    - Possible outputs: the check fails if a drawn output is impossible according to ``dist``.
-    - Cells, for discrete outputs and for numbers: the outputs are divided into cells. The counts of
-      cells and their cumulative counts (as in the Kolmogorov-Smirnov test) are compared with the
-      claimed masses. Densities are integrated, and must integrate to 1. Cells are chosen on one
-      half of the outputs and counted on the other half.
-    - Calibration, for all outputs including vectors: if the input is chosen from two with
-      probability 1/2 each, an output y with claimed log-ratio llr(y) comes from the first input
-      with probability 1/(1 + e^-llr(y)).
-
-    All tests are exact binomial tests, because a chi-square test with 5 expected counts is wrong by
-    a factor of hundreds at p-values this small.
+    - Possible outputs: every drawn output is possible according to ``dist``.
+    - Cells, for discrete outputs and for numbers: counts in cells agree with the claimed masses.
+    - Calibration, for all outputs: an output from one of two inputs with probability 1/2 each,
+      whose claimed log-ratio is r, comes from the first input with probability 1/(1 + e^-r).
     """
+    # A chi-square test with 5 expected counts is wrong by a factor of hundreds at p-values this
+    # small.
     chosen = inputs[:_MAX_INPUTS]
     *seeds, choosing = seed.spawn(len(chosen) + 1)
     entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
@@ -184,8 +177,10 @@ def check_fit(
 def _test_input(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], log: Floats
 ) -> list[_Test]:
-    """Tests of the counts and cumulative counts of cells, for the outputs ``drawn`` under the input
-    ``value``. ``log`` has their claimed log-probabilities.
+    """Tests of the counts and cumulative counts (as in the Kolmogorov-Smirnov test) of cells.
+
+    ``drawn``: outputs drawn under the input ``value``.
+    ``log``: their claimed log-probabilities.
 
     Raises InputError if a drawn output is impossible, or if the claimed distribution does not sum
     or integrate to 1.
@@ -197,6 +192,7 @@ def _test_input(
             f"{where}, the output {format_value(drawn[impossible[0]])} was drawn, which is "
             "impossible under the claimed distribution. Correct log_prob or the sampler."
         )
+    # Cells are chosen on one half of the outputs and counted on the other half.
     half = len(drawn) // 2
     outputs, first, came = np.unique(drawn[:half], axis=0, return_index=True, return_counts=True)
     repeated = np.flatnonzero(came >= max(3, half // 1000))
@@ -318,11 +314,9 @@ def _test_llrs(
     """Tests of calibration: how often an output came from the i-th rather than the j-th input,
     compared with its claimed log-ratio.
 
-    Outputs of both inputs are mixed and sorted by their log-ratio llr. There is a test for each
-    block of successive outputs, and for all outputs beyond some ranks at either end. Given the
-    outputs, the inputs that produced them are independent with probabilities 1/(1 + e^-llr). The
-    number of outputs of the i-th input has lighter tails than the binomial distribution of the mean
-    probability (Hoeffding 1956, Theorem 4), so a binomial p-value is valid.
+    Outputs of both inputs are sorted by their log-ratio. There is a test for each block of
+    successive outputs, and for all outputs beyond some ranks at either end. The binomial p-values
+    are valid by Hoeffding 1956, Theorem 4.
     """
     n = len(drawn[i])
     heads = min(n, int(rng.binomial(2 * n - 12 * math.isqrt(n), 0.5)))
@@ -345,6 +339,10 @@ def _test_llrs(
     starts = np.concatenate([blocks[:-1], 0 * ranks, total - ranks, [0]])
     ends = np.concatenate([blocks[1:], ranks, 0 * ranks + total, [total]])
     trials = ends - starts
+    # Given the outputs, the inputs that produced them are independent with probabilities 1/(1 +
+    # e^-llr). The number of outputs of the i-th input has lighter tails than the binomial
+    # distribution of the mean probability (Hoeffding 1956, Theorem 4), so a binomial p-value is
+    # valid.
     mean = (probability[ends] - probability[starts]) / trials
     a, b = format_value(inputs[i]), format_value(inputs[j])
 

@@ -38,12 +38,10 @@ class Density:
 
     - ``sample``: takes (value, rng) or (value, rng, size), where ``value`` is an input, and draws
       an output.
-    - ``log_prob``: takes (output, value) and returns the logarithm of the probability, or of the
-      density, of one output or of many outputs along the first axis. If outputs are not arrays but,
-      for example, dictionaries, it takes single outputs only.
+    - ``log_prob``: takes (output, value) and returns the logarithm of the probability or density of
+      one output, or of many arrays along the first axis.
     - ``domain``: the possible inputs, or None. Without a domain, the caller must give inputs.
     - ``outputs``: all possible outputs along the first axis, if they can be listed; otherwise None.
-      With a list, even the rarest output is examined.
     """
 
     sample: Callable[..., Any]
@@ -64,15 +62,15 @@ class OutputDistribution:
     - ``log_prob_function``: function (outputs, input) that returns the log-probability of each
       output, or its log-density.
     - ``domain``: the possible inputs, or None if unknown.
-    - ``worst_case``: inputs and outputs among which the largest log-ratio occurs, as far as
-      ``log_prob_function`` confirms them; otherwise None.
-    - ``has_unbounded_ratios``: true if ``wrapped_object`` states that the log-ratios of its output
-      probabilities have no maximum.
+    - ``worst_case``: inputs and outputs with the largest log-ratio, as far as ``log_prob_function``
+      confirms them; otherwise None.
+    - ``has_unbounded_ratios``: true if ``wrapped_object`` states that its log-ratios have no
+      maximum.
     - ``outputs``: all possible outputs, if ``wrapped_object`` lists them; otherwise None.
-    - ``batch_log_prob_function``: function (outputs, input) that returns the log-probabilities of a
-      list of outputs that are not arrays; None if there is none.
+    - ``batch_log_prob_function``: a ``log_prob_function`` for lists of outputs that are not arrays;
+      None if there is none.
     - ``atom_values``: numbers with a positive probability, if all other numbers have a density;
-      empty if they are not known.
+      empty if unknown.
     """
 
     wrapped_object: Any
@@ -159,11 +157,12 @@ class OutputDistribution:
         return np.stack(rows)
 
     def with_encoding(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
-        """Returns a copy that represents outputs by texts if they are neither arrays nor text, but,
-        for example, dictionaries.
+        """Returns a copy that represents outputs such as dictionaries by texts. Arrays and text are
+        kept.
 
-        The type of the outputs is learned from draws under ``inputs`` with ``seed``. The function
-        ``log_prob`` of the user still receives the original outputs.
+        ``inputs``, ``seed``: inputs and seed of draws that show the type of the outputs.
+
+        The function ``log_prob`` of the user still receives the original outputs.
         """
         if self.worst_case is not None:
             return self
@@ -270,10 +269,9 @@ def _confirm(
 ) -> WorstCase | None:
     """The ``worst_case`` that a mechanism states, as far as its ``log_prob`` confirms it; None if
     it does not.
-
-    The log-probability of the whole mechanism must be the sum over its copies. Outputs count as
-    exhaustive only if they differ and their probabilities sum to 1.
     """
+    # The log-probability of the whole mechanism must be the sum over its copies. Outputs count as
+    # exhaustive only if they differ and their probabilities sum to 1.
     copy = worst_case.inner_mechanism
     part = copy or mechanism
     try:
@@ -318,19 +316,16 @@ def lift_underflow(log_probs: Floats, epsilon: float) -> Floats:
     """Returns log-probabilities, (inputs, outputs), in which values that may come from underflow
     are increased, so that they cannot wrongly refute a claim of ``epsilon``.
 
-    A log-probability that is computed as log(p) is doubtful if p is near or below the smallest
-    double: it is -inf, or has few digits. If the claim holds, the true value is at least L, the
-    largest log-probability of the same output under any input, minus ``epsilon``.
-
-    - L is at least -600: a doubtful value is kept, because doubles could represent the true value
-      if the claim held.
-    - L is below -600: a doubtful value is increased to -600, but not above the largest value for
-      this output.
-
-    A finite value below ln of the smallest double was computed in logarithms, and is kept.
+    A value is doubtful if it is -inf, or the logarithm of a number near the smallest double. A
+    doubtful value is increased to -600 if the claim allows a true value below -600. The new value
+    is at most the largest value for the same output.
     """
     high = log_probs.max(axis=0)
     doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))
+    # If the claim holds, the true value is at least the largest log-probability of the output minus
+    # ``epsilon``. If this is at least -600, a doubtful value is kept, because doubles could
+    # represent the true value. A finite value below ln of the smallest double was computed in
+    # logarithms, and is kept.
     lost = doubtful & (high - epsilon < -MAX_NEG_LOG_PROB)
     return np.where(lost, np.minimum(high, -MAX_NEG_LOG_PROB), log_probs)
 

@@ -43,9 +43,9 @@ class PairEpsilon:
 
     - ``epsilon``: the lower bound; -inf if the pair shows no bound.
     - ``witness``: the inputs and the output, as text, or None.
-    - ``input_a``, ``input_b``, ``output``: inputs and output whose log-ratio is the bound. The
-      output is more probable under ``input_a`` than under ``input_b``. None if the bound is not the
-      log-ratio of a single output.
+    - ``input_a``, ``input_b``, ``output``: inputs and output whose log-ratio is the bound; None if
+      the bound is not the log-ratio of a single output. The output is more probable under
+      ``input_a``.
     - ``median_log_p``: median log-probability of outputs drawn under the pair; None if all possible
       outputs are known.
     """
@@ -90,10 +90,9 @@ class PairSearch(ABC):
     max_examples: ClassVar[int]
 
     def find_epsilon_bound(self) -> Bound:
-        """Runs the search and returns the largest epsilon found as a lower bound, with a witness
-        (two inputs and an output that show it).
+        """Runs the search and returns the largest epsilon found as a lower bound.
 
-        If the bound exceeds the claim, the witness is the simplest pair of inputs that exceeds the
+        The witness (two inputs and an output) shows the bound, or is the simplest that exceeds the
         claim.
         """
         from hypothesis import strategies as st
@@ -203,10 +202,9 @@ def pick_witness(
 
     - ``simplest``: result for the simplest pair of inputs that exceeds the claim.
     - ``best``: result for the pair with the largest epsilon.
-    - ``measure``: name of the maximized quantity.
+    - ``measure``: name of the maximized quantity, whose two values a note states.
 
-    A note on the witness states both values of this quantity. If only one of the results has a
-    witness, this witness is returned; None if both have none.
+    If only one of the results has a witness, this witness is returned; None if both have none.
     """
     if simplest.witness is None or best.witness is None or not simplest.epsilon < best.epsilon:
         return simplest.witness or best.witness
@@ -244,11 +242,7 @@ class LogRatioSearch(PairSearch):
         """Returns the largest log-ratio of the probabilities of one output under the inputs ``a``
         and ``b``, in either order.
 
-        ``output``: a further output to compare, or None. It is ignored if all possible outputs are
-            known.
-
-        All possible outputs are compared if they are known; otherwise drawn outputs, outputs
-        outside their range, and ``output``.
+        ``output``: a further output to compare, or None; ignored if all possible outputs are known.
         """
         result = PairSearch.evaluate_pair(self, a, b)
         if output is None or result.median_log_p is None:
@@ -263,8 +257,8 @@ class LogRatioSearch(PairSearch):
         ``a`` and ``b``, in either order.
 
         - ``log_probs``: log-probabilities of the outputs under the two inputs, (2, outputs).
-        - ``typical``: typical log-probability of drawn outputs. Outputs that are far less probable
-          are excluded. None to exclude no outputs.
+        - ``typical``: typical log-probability of drawn outputs; much less probable outputs are
+          excluded. None to exclude no outputs.
         """
         if not self.outputs.shape:
             log_probs = lift_underflow(log_probs, self.claimed_epsilon)
@@ -306,9 +300,8 @@ class LogRatioSearch(PairSearch):
         """Returns the log-ratio of the best result, and the beginning of a text on how it was
         found.
 
-        The returned log-ratio is infinite under three conditions: the mechanism states that
-        log-ratios have no bound, the user gave no inputs, and the log-ratio still grows at the
-        limit of the search.
+        The log-ratio is infinite if the mechanism states that log-ratios have no bound, the user
+        gave no inputs, and the log-ratio still grows at the limit of the search.
         """
         if best.witness is None:
             return 0.0, "no ratio found,"
@@ -322,12 +315,8 @@ class LogRatioSearch(PairSearch):
     def try_similar_outputs(self, best: PairEpsilon) -> PairEpsilon:
         """Returns a result for the inputs of ``best`` with an output of equal or larger log-ratio.
 
-        - Vectors: entries of the output of ``best`` are replaced by entries at the same positions
-          in a few drawn and a few extreme outputs, as long as the log-ratio increases, in at most
-          four rounds.
-        - Single numbers, vectors with too many entries, and known sets of all possible outputs:
-          ``best`` is returned.
-        - Log-ratio of ``best`` not above 0: the result is empty (epsilon -inf).
+        Entries of a vector are varied; single numbers, long vectors and known outputs stay as they
+        are. The result is empty (epsilon -inf) if the log-ratio of ``best`` is not above 0.
         """
         if not best.epsilon > 0.0:
             return PairEpsilon()
@@ -340,6 +329,8 @@ class LogRatioSearch(PairSearch):
         rows = rows.reshape(len(rows), size)
         typical = float(np.median(self.dist.log_prob(drawn_a, a)))
         entry = np.arange(size)
+        # Entries are replaced by entries at the same positions in a few drawn and a few extreme
+        # outputs, as long as the log-ratio increases.
         for _ in range(_CLIMBS):
             flat = np.asarray(best.output).reshape(size)
             tried = np.broadcast_to(flat, (len(rows), size, size)).copy()
@@ -359,9 +350,7 @@ class LogRatioSearch(PairSearch):
         """Returns the evidence for a result (two inputs, and an output with its probabilities), or
         None.
 
-        If outputs are numbers with a density, the output is replaced by an interval that contains
-        it. Several intervals are tried; the widest is used on which all log-ratios are almost as
-        large as at the output. Its probabilities are integrals of the density.
+        If outputs are numbers with a density, the evidence is an interval around the output.
         """
         witness = result.witness
         if witness is None or not self.outputs.is_continuous:
@@ -370,6 +359,8 @@ class LogRatioSearch(PairSearch):
         densities = replace(witness, note=note)
         if self.outputs.shape:
             return densities
+        # The widest tried interval is used on which all log-ratios are almost as large as at the
+        # output. Its probabilities are integrals of the density.
         place, reach = float(result.output), 4.0 * float(self.outputs.range_width)
         spare = result.epsilon - self.claimed_epsilon
         least = result.epsilon - (min(_MAX_DROP, spare / 2.0) if spare > 0.0 else _MAX_DROP)
@@ -441,11 +432,11 @@ class LogRatioSearch(PairSearch):
         """Log-ratio of each output, first input over second, (outputs,); -inf if the output does
         not count.
 
-        With the ``typical`` log-probability of drawn outputs, an output counts only if it is less
-        probable by at most ``MAX_NEG_LOG_PROB`` minus the claimed epsilon. Further out, doubles
-        underflow.
+        ``typical``: typical log-probability of drawn outputs, or None. Much less probable outputs
+            do not count.
         """
         counts = ~np.isneginf(log_p) & ~np.isnan(log_p) & ~np.isnan(log_q)
+        # Further out, doubles underflow.
         if typical is not None:
             counts &= log_p >= typical - max(MAX_NEG_LOG_PROB - self.claimed_epsilon, 0.0)
         log_p, log_q = np.where(counts, log_p, -np.inf), np.where(counts, log_q, 0.0)
@@ -475,12 +466,11 @@ class DivergenceSearch(PairSearch):
     """Search for the largest epsilon at ``delta`` > 0, by hockey-stick divergences that are never
     above the true ones.
 
-    The method depends on the outputs:
-
-    - Known set of all outputs: the divergence is summed over it.
-    - Other discrete outputs: summed over drawn outputs and combinations of their entries.
-    - Numbers with a density: integrated over cells of the line.
-    - Vectors with a density, and outputs that are not arrays: NoDivergenceError is raised.
+    - Discrete outputs: the divergence is summed over all outputs, or over drawn outputs and
+      combinations of their entries.
+    - Numbers with a density: it is integrated over cells of the line.
+    - Vectors with a density, and outputs that are not arrays, if not all are known:
+      NoDivergenceError.
     """
 
     score_name = "epsilon"
@@ -508,11 +498,13 @@ class DivergenceSearch(PairSearch):
         return self._smallest_epsilon(log_probs, a, b, self.delta)
 
     def find_pair_epsilon(self, a: Any, b: Any) -> PairEpsilon:
-        """Computes a lower bound on the epsilon of the inputs ``a`` and ``b`` at ``delta``, from
-        drawn outputs and combinations of their entries.
+        """Computes a lower bound on the epsilon of the inputs ``a`` and ``b`` at ``delta``.
 
-        If outputs are numbers with a density, the density is integrated. Raises NoDivergenceError
-        for vectors with a density, and for outputs that are not arrays if their set is unknown.
+        The bound follows from drawn outputs and combinations of their entries, or from integrals of
+        a density.
+
+        Raises NoDivergenceError for vectors with a density, and for outputs that are not arrays if
+        their set is unknown.
         """
         if self.outputs.is_continuous and self.outputs.shape:
             raise NoDivergenceError(

@@ -57,24 +57,17 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
     """Computes a lower bound on the epsilon of ``mechanism`` at ``delta`` from its output
     probabilities, without sampling error.
 
-    - At delta 0 the bound is the largest log-ratio of one output's probability under two inputs. It
-      is multiplied by the number of independent copies of the mechanism whose inputs may differ by
-      this pair at once. The bound is infinite if an output is possible under one input only, or if
-      the log-ratio is unbounded.
-    - At delta > 0 the bound is the smallest epsilon at which the hockey-stick divergence of the
-      worst pair is at most delta. This requires finitely many outputs, or a mechanism that is a
-      ``PrivacyCurve``. Otherwise InputError is raised.
+    - At delta 0: the exact epsilon, which is the largest log-ratio of an output's probability
+      under two inputs. It is infinite if an output is possible under one input only, or if
+      log-ratios have no bound.
+    - At delta > 0: the smallest epsilon at which the hockey-stick divergence of the worst pair is
+      at most delta. The bound may be below the exact epsilon if the mechanism has several copies,
+      or a privacy curve that is a lower bound itself.
 
-    The bound equals the exact epsilon at delta 0. At delta > 0 it may be smaller in these cases:
+    The witness of the bound names the pair of inputs and a distinguishing output or event.
 
-    - There are several copies, whose outputs have more than two different probability ratios. Their
-      composition is then computed as a lower bound, without a witness.
-    - Copies may have different pairs of inputs. Only equal pairs are tried; if there are only two
-      inputs, they are also exchanged in some of the copies.
-    - The privacy curve that the mechanism states is a lower bound itself.
-
-    The source of the bound states the first two cases. The witness of the bound names the pair of
-    inputs and a distinguishing output or event.
+    Raises InputError at delta > 0, unless the mechanism has finitely many outputs or is a
+    ``PrivacyCurve``.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -84,6 +77,12 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
     >>> find_exact_bound(BitFlip(p=1.0, q=0.5), scope).epsilon
     inf
     """
+    # At delta 0 the log-ratio is multiplied by the number of independent copies of the mechanism
+    # whose inputs may differ by this pair at once. At delta > 0 the bound is not exact for several
+    # copies in two cases, which its source states. If outputs of a copy have more than two
+    # different probability ratios, the composition is computed as a lower bound, without a witness.
+    # If copies may have different pairs of inputs, only equal pairs are tried; if there are only
+    # two inputs, they are also exchanged in some of the copies.
     check_delta(delta)
     worst_case = mechanism.worst_case()
     if delta > 0:
@@ -107,13 +106,8 @@ def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
     inputs, where P and Q are the output distributions of the two inputs. A ``PrivacyCurve``
     computes it by its own method ``delta``, whose result may be a lower bound only.
 
-    Raises InputError for other mechanisms in these cases:
-
-    - The mechanism has infinitely many outputs.
-    - The mechanism consists of several independent uses (copies) of a simpler mechanism, whose
-      outputs have more than two different probability ratios.
-    - The inputs of different copies may change differently, and a copy has more than two inputs, or
-      there are too many copies to try all combinations.
+    Raises InputError for other mechanisms with infinitely many outputs, and for several independent
+    copies of a mechanism that are too complex.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> compute_delta(BitFlip(p=0.75, q=0.25), 0.0)
@@ -122,6 +116,9 @@ def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
     check_epsilon(epsilon)
     if isinstance(mechanism, PrivacyCurve):
         return mechanism.delta(epsilon)
+    # Copies are too complex if their outputs have more than two different probability ratios. They
+    # are also too complex if the inputs of different copies may change differently, and a copy has
+    # more than two inputs, or there are too many copies to try all combinations.
     return _make_table(mechanism, _finite_worst_case(mechanism)).compute_delta(epsilon)
 
 
@@ -177,22 +174,12 @@ def search_exact_bound(
     - ``inputs``: list of inputs or Hypothesis strategy to which the search is restricted, or None
       for all inputs.
     - ``seed``: seed of draws and of Hypothesis.
-    - ``samples``: maximum number of draws per input that search for rare outputs, if few different
-      outputs are possible. At most 2^21 numbers are drawn in total.
+    - ``samples``: maximum number of draws per input that search for rare outputs.
 
-    The method depends on the outputs and on ``delta``:
-
-    - All inputs and outputs are known and few enough, and ``log_prob`` has double precision: the
-      search is exhaustive and exact. All outputs are known if the mechanism lists them, or if the
-      probabilities of drawn outputs and similar ones sum to 1 within 1e-9.
-    - Otherwise, at delta 0: the bound is the largest log-ratio among the mechanism's worst-case
-      inputs and outputs, as far as ``log_prob`` confirms them, and the examples of Hypothesis.
-    - Otherwise, at delta > 0: the bound follows from the hockey-stick divergence. This is computed
-      from the mechanism's own privacy curve, from a sum over all or many discrete outputs, or, for
-      numbers with a density, from an integral that is never above the true one.
-
-    If the bound exceeds the claim, the witness is the simplest pair of inputs that exceeds the
-    claim.
+    The bound is exact if all inputs and outputs are known and few. Otherwise it is the largest
+    value that a search finds: a log-ratio at delta 0, else an epsilon from hockey-stick
+    divergences. If the bound exceeds the claim, the witness is the simplest pair of inputs that
+    exceeds the claim.
 
     Raises InputError for inputs outside the domain, if there are neither inputs nor a domain, and
     at delta > 0 for vectors of continuous outputs without a privacy curve.
@@ -200,6 +187,9 @@ def search_exact_bound(
     dist, entropy = OutputDistribution.wrap(mechanism), int(seed.generate_state(1)[0])
     pool = candidates.CandidateInputs.collect(dist, inputs, entropy)
     outputs = candidates.CandidateOutputs.from_draws(dist, pool, entropy, samples)
+    # All outputs are known if the mechanism lists them, or if the probabilities of drawn outputs
+    # and similar ones sum to 1 within 1e-9. The search is then exhaustive, if ``log_prob`` has
+    # double precision.
     every, listed = outputs.all_outputs, pool.all_inputs
     if every is not None and listed is not None:
         few = delta == 0 or len(listed) <= _MAX_PAIRED
@@ -208,6 +198,9 @@ def search_exact_bound(
             if not is_single_precision(log_probs):
                 log_probs = lift_underflow(log_probs, epsilon)
                 return _search_all(dist, pool, every, log_probs, epsilon, delta)
+    # Otherwise the bound is the larger of two: the one that follows from the mechanism's own
+    # privacy curve or worst case, as far as ``log_prob`` confirms it, and the one that Hypothesis
+    # finds.
     known = None if pool.is_user_given else _find_stated_bound(dist, delta)
     if delta > 0 and known is not None and outputs.shape and every is None:
         return known
@@ -225,14 +218,13 @@ def _search_all(
     epsilon: float,
     delta: float,
 ) -> Bound:
-    """Lower bound over all inputs and all outputs. Its witness is the first pair of inputs that
-    exceeds the claim, if any.
+    """Lower bound over all inputs and all outputs.
 
     - ``every``: all outputs.
     - ``log_probs``: their log-probabilities, (inputs, outputs).
     - ``epsilon``, ``delta``: the claim.
 
-    If no pair exceeds the claim, the witness is the pair with the largest epsilon.
+    The witness is the first pair of inputs that exceeds the claim, or the best pair.
     """
     listed = inputs.all_inputs or []
 
@@ -279,11 +271,7 @@ def _pick_larger(first: Bound | None, second: Bound) -> Bound:
     """Returns the larger of two lower bounds; ``second`` if they are equal.
 
     - ``first``: the bound that the mechanism itself states, or None if it is unknown.
-    - ``second``: the bound that a search found, with the simplest witness (inputs and output that
-      show the bound).
-
-    If probabilities of the second witness are below the smallest double, the result has the first
-    witness, which states the event for a single copy of the mechanism.
+    - ``second``: the bound that a search found, with the simplest witness (inputs and output).
     """
     if first is None:
         return second
@@ -294,6 +282,8 @@ def _pick_larger(first: Bound | None, second: Bound) -> Bound:
             source=f"{prefix}; {second.source.replace('found', 'beyond', 1)}: {second.epsilon:.6g}",
             witness=first.witness or second.witness,
         )
+    # If probabilities of the second witness are below the smallest double, the first witness is
+    # used, which states the event for a single copy of the mechanism.
     vanished = second.witness is None or second.witness.probability_a == 0.0
     return replace(
         second,

@@ -47,9 +47,9 @@ _NO_READING = (
 class _Question:
     """One attribute to infer, and random draws of the users whose class the adversary knows.
 
-    ``share``: share of ``subjects`` whose class the adversary knows, in (0, 1).
-    ``subjects``: indices of the n users whose class is either known or guessed (n,).
-    ``backgrounds``: knowledge of the adversary, one per draw of the known users.
+    ``share``: share of ``subjects`` whose class is known, in (0, 1).
+    ``subjects``: indices of the users whose class is known or guessed (n,).
+    ``backgrounds``: knowledge of the adversary in each draw.
     """
 
     key: str
@@ -60,35 +60,30 @@ class _Question:
 
 
 def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attribute attack; returns report rows per attribute and share of known users.
+    """Scores an attack that guesses an attribute of users; returns rows of the report.
 
-    The adversary knows the class (value of the attribute) of the known users, which are drawn at
-    random, and guesses the class of all other users whose messages the attack reads. The metric is
-    macro F1 over these other users, averaged over several draws of the known users.
+    The adversary knows the class (value of the attribute) of some users, drawn at random. The
+    attack guesses the class of all other users whose messages it reads. The metric is macro F1 over
+    these other users, averaged over several draws.
 
-    - An attack that learns from known users (``needs_known``) runs at several shares of known
-      users. By cross-validation it selects tables of the uploads: of all message arrays, or of one
-      group of them. At the largest share, each table is also attacked by itself, unless the audit
-      is quick. The rows also state the macro F1 of the attack on the true interactions.
-    - An attack that does not learn runs once, without known users. It may have a second row, for
-      the users whose attribute it infers with certainty.
-    - An attribute that cannot be attacked has a row with the reason.
-
-    The result is empty if the attack cannot read the messages that the adversary sees.
-
-    Zhang et al., who published these attacks, do not say how they average F1 over classes. Macro F1
-    is the main metric, because an adversary who has learned nothing gets other averages close to
-    the share of the largest class. These averages are further metrics of a row.
+    - If the attack learns from known users: one row per attribute and share of known users. Unless
+      the audit is quick, there are also rows for single tables of the uploads, at the largest
+      share.
+    - If the attack does not learn: one row per attribute, without known users. A second row may
+      count the users whose attribute is certain.
+    - If an attribute cannot be attacked: a row with the reason.
 
     A row states the gain over the best of these baselines:
 
     - ``majority``: the most frequent class among the known users.
     - ``random``: random classes with the frequencies of the known users (exact expectation).
-    - ``no upload``: for an attack that learns, the same attack without uploads. It sees only the
-      users' other attributes.
+    - ``no upload``: the same attack without uploads, if it learns.
 
-    Without known users, class frequencies are those of the users whose attribute is guessed.
+    The result is empty if the attack cannot read the messages.
     """
+    # Zhang et al., who published these attacks, do not say how they average F1 over classes. Macro
+    # F1 is the main metric, because an adversary who has learned nothing gets other averages close
+    # to the share of the largest class. These averages are further metrics of a row.
     if game.attack.refusal(game.view):
         return ()
     attributes = game.interactions.attributes
@@ -127,11 +122,10 @@ def get_max_attack_bytes(n_users: int, n_numbers: int) -> float:
 
     ``n_users``: number of users who send messages.
     ``n_numbers``: count of numbers that each user sends.
-
-    The attack reads several tables of the uploads, one at a time, with one row per user. In memory
-    are one table, a copy of the rows of users whose class is known, and, for every table, the inner
-    products of its rows.
     """
+    # The attack reads several tables of the uploads, one at a time, with one row per user. In
+    # memory are one table, a copy of the rows of known users, and, for every table, the inner
+    # products of its rows.
     numbers, max_users = inputs.get_max_entries_and_rows(n_users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, n_users * n_numbers)
     return size + (4.0 * _N_TABLES + 12.0) * min(n_users, max_users) ** 2
@@ -224,9 +218,10 @@ def _list_wide_tables(game: Trial, whole: inputs.ViewWithInputs, usable: list[st
 def _explain_no_truth(game: Trial, subjects: NDArray[np.int64]) -> str:
     """Reason why the attack does not run on the true interactions, as text; empty if it does.
 
-    An attack that sorts columns has a maximum table size. Other attacks read inner products only,
-    which are computed for any number of columns, one block at a time.
+    Only attacks that sort columns are refused, if the table is too large for them.
     """
+    # Other attacks read inner products only, which are computed for any number of columns, one
+    # block at a time.
     size, attack = len(subjects) * game.interactions.n_items, game.attack
     needs_columns = isinstance(attack, LearningAttack) and attack.needs_columns
     if size <= inputs.MAX_TABLE_SIZE or not needs_columns:
@@ -427,6 +422,7 @@ def _score_non_learner(game: Trial, subjects: NDArray[np.int64], key: str) -> tu
         game,
         f"{key} {MACRO_F1} (nobody known)",
         guesses,
+        # Frequencies of the users whose attribute is guessed, because no user is known.
         _frequency_guesses(guesses, [codes[guess.users]]),
         "The adversary knows which part of the model encodes a category, but no user's category.",
     )
@@ -436,13 +432,9 @@ def _score_non_learner(game: Trial, subjects: NDArray[np.int64], key: str) -> tu
 def _score_certain(
     game: Trial, guess: GuessedLabels, subjects: NDArray[np.int64], key: str
 ) -> AttackRow:
-    """Makes the row of the share of users whose attribute is inferred both with certainty and
-    correctly.
+    """Makes the row of the share of users whose attribute is inferred with certainty and correctly.
 
-    - All certain inferences are right: the baseline is 0, because without messages no inference is
-      certain.
-    - A certain inference is wrong: the baseline guesses the most frequent class for the users with
-      a certain inference, and nothing for other users.
+    ``subjects``: indices of the attacked users (n,).
     """
     assert guess.is_proved is not None
     users = guess.users[guess.is_proved]
@@ -451,6 +443,9 @@ def _score_certain(
     return game.make_row(
         f"{key} {CERTAIN}",
         game.estimate_share(np.isin(subjects, users[right])),
+        # Without messages no inference is certain. If a certain inference is wrong, the baseline
+        # guesses the most frequent class for the users with a certain inference, and nothing for
+        # other users.
         {"no upload": 0.0}
         if right.all()
         else {"majority": float(np.bincount(truth).max()) / len(subjects)},

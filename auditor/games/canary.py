@@ -35,16 +35,14 @@ class CanarySet:
     """Set of m canaries: designed users, each with two alternative histories (sets of ratings).
 
     ``history_names``: descriptions of the first and of the second history, for reports.
-    ``histories``: data set with 2 m rows and the item catalogue of ``other_users``: the first
-        histories of all m canaries, then their second histories.
-    ``other_users``: data of the users who are not canaries.
-    ``n_data_items``: number of items of the data, which stand first in the catalogue. All later
-        items are new: they are meant for canaries only.
-
-    A canary with an empty history still counts as a user, because papers treat the number of users
-    as public.
+    ``histories``: data set with 2 m rows: the first histories of all canaries, then the second.
+    ``other_users``: data of the users who are not canaries, with the same item catalogue.
+    ``n_data_items``: number of items of the data, which stand first in the catalogue. Later items
+        are new: they are meant for canaries only. With 0, all items count as new.
     """
 
+    # A canary with an empty history still counts as a user, because papers treat the number of
+    # users as public.
     history_names: tuple[str, str]
     histories: Interactions
     other_users: Interactions
@@ -64,9 +62,10 @@ class CanarySet:
         ``names``: descriptions of the two histories.
         ``histories``: ratings (n_items,) of each of the two histories, 0 for items without a
             rating.
-        ``flipped_attributes``: names of attributes that have their first category in the first
-            history and their last category in the second history. All other attributes have their
-            first category in both histories.
+        ``flipped_attributes``: names of attributes that differ: the first history has their first
+            category, the second history their last category.
+
+        All other attributes have their first category in both histories.
         """
         nobody = other_users.take_users(np.arange(0))
         both = add_user(add_user(nobody, histories[0]), histories[1], flipped_attributes)
@@ -114,36 +113,27 @@ class CanarySet:
         """Index of the first row of a table that belongs to a new item or to a canary (designed
         user).
 
-        ``shape``: shape of the table.
-
-        The index depends on the kind of table:
-
-        - One row per item: the first new item.
-        - One row per user: the first canary.
-        - Any other shape: 0.
+        - If the table has one row per item: the first new item.
+        - If it has one row per user: the first canary.
+        - For any other shape: 0.
         """
         users = self.other_users.n_users
         of_users = len(shape) > 0 and shape[0] == users + len(self)
         return self.n_data_items if self.is_item_table(shape) else users * of_users
 
     def get_canary_rows_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the shape of the part of a table that ``get_canary_rows`` returns: the rows of
-        new items or of canaries (designed users).
+        """Returns the shape of the rows that ``get_canary_rows`` returns for a table.
 
-        ``shape``: shape of the whole table. Unless it has one row per item or per user, the part
-            is the whole table.
+        ``shape``: shape of the whole table.
         """
         return (shape[0] - self.find_first_new_row(shape), *shape[1:]) if shape else ()
 
     def get_canary_rows(self, part: NDArray[Any]) -> NDArray[Any]:
-        """Returns the rows of an array that belong to canaries (designed users) or to new items,
-        which no other user has.
+        """Returns the rows of an array that belong to canaries (designed users) or to new items.
 
-        The rows depend on the kind of array:
-
-        - One row per item: the rows of new items.
-        - One row per user: the rows of canaries.
-        - Any other shape: all rows.
+        - If the array has one row per item: the rows of new items.
+        - If it has one row per user: the rows of canaries.
+        - For any other shape: all rows.
         """
         return part[self.find_first_new_row(part.shape) :] if np.ndim(part) else part
 
@@ -163,14 +153,10 @@ def shrink_data(
     """Selects a small, dense part of the data, and appends ``N_NEW_ITEMS`` items that nobody has
     rated.
 
-    ``n_users``: number of users to keep: those with the most ratings of the kept items. Users who
-        rated more than half of these items are chosen last, because games also draw items that a
-        user did not rate.
+    ``n_users``: number of users to keep: those with the most ratings of the kept items.
     ``n_items``: number of items to keep: those with the most ratings.
     ``fixed_n_items``: number of items of a catalogue that cannot change, or None. If given, all
         items are kept, and the last ``N_NEW_ITEMS`` items lose their ratings and count as new.
-
-    If the data have genres, new items have the genre that is rarest among the kept items.
     """
     if fixed_n_items is not None:
         n_old = interactions.n_items - N_NEW_ITEMS
@@ -191,6 +177,7 @@ def shrink_data(
         genres=None if dense.genres is None else dense.genres[items],
         titles=tuple(titles[item] for item in items) if titles else (),
     )
+    # New items have the genre that is rarest among the kept items.
     genres = np.zeros((N_NEW_ITEMS, 0), np.bool_)
     if smaller.genres is not None:
         rarest = np.arange(smaller.genres.shape[1]) == np.argmin(smaller.genres.sum(axis=0))
@@ -199,12 +186,14 @@ def shrink_data(
 
 
 def _select_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray[np.intp]:
-    """Indices of the ``count`` users with the most items, in ascending order.
+    """Indices of the ``count`` users with the most items, in ascending order. Users with more than
+    half of all items are chosen last.
 
     ``sizes``: number of items of each user.
-    ``n_items``: number of items of the catalogue. Users who have more than half of them are
-        selected only if there are too few others.
+    ``n_items``: number of items of the catalogue.
     """
+    # Users with more than half of the items come last, because games also draw items that a user
+    # did not rate.
     return np.sort(np.lexsort((-sizes, 2 * sizes > n_items))[:count])
 
 
@@ -215,13 +204,12 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
         adjacency.
     ``population``: data with ``N_NEW_ITEMS`` new items at the end of the catalogue.
 
-    The unit of ``scope`` determines the difference between the two histories:
+    By unit, the two histories differ in:
 
-    - Attribute: the first and the last category of an attribute.
-    - Value of a rating: the largest and the smallest rating of a new item.
+    - Attribute: the category of an attribute, first or last.
+    - Value of a rating: the rating of a new item, largest or smallest.
     - Interaction, or presence of a rating: one new item.
-    - User: from one item up to the whole history. The second history is empty for every canary if
-      users are added or removed, and only for some canaries if a user's data are replaced.
+    - User: from one item up to the whole history.
     """
     ratings = population.ratings.data
     high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)
@@ -279,14 +267,14 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
 def make_real_user_canaries(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
     """Yields canaries (designed users) whose histories are copied from users of ``population``.
 
-    The first history of each canary is that of the user with the most items. There is one canary
-    for each possible second history:
+    The first history is copied from the user with the most items. The second history is either of
+    these:
 
     - the history of the user who shares the fewest items with the first, unless ``scope`` is about
       adding or removing a user;
     - an empty history.
 
-    Nothing is yielded unless ``scope`` (the kind of change that a claim hides) is about a user.
+    Nothing is yielded unless the unit of ``scope`` is a user.
     """
     ratings = population.ratings.toarray().astype(np.float32)
     if scope.unit is not Unit.USER or not ratings.any():
@@ -301,10 +289,10 @@ def make_real_user_canaries(scope: Scope, population: Interactions) -> Iterator[
 
 
 def make_item_canaries(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
-    """Yields one canary (designed user) per item, whose first history consists of this item alone.
+    """Yields one canary (designed user) per item, whose first history is this item alone.
 
-    The second history is empty, or consists of the next item if the adjacency of ``scope`` is
-    replacement. Nothing is yielded unless the unit of ``scope`` is a user or an interaction.
+    The second history is the next item if the adjacency of ``scope`` is replacement, otherwise
+    empty. Nothing is yielded unless the unit of ``scope`` is a user or an interaction.
     """
     if scope.unit not in (Unit.USER, Unit.INTERACTION):
         return
@@ -321,8 +309,8 @@ def map_canaries(
 ) -> tuple[list[tuple[CanarySet, _Read]], list[InputError]]:
     """Applies ``function`` to each canary (designed user), and collects results and errors.
 
-    Returns pairs of a canary and its result, and the errors of all other canaries. An error is an
-    InputError of the client, whose code may refuse a history that no real user has.
+    Returns pairs of a canary and its result, and the InputErrors of all other canaries. The
+    client's code may refuse a history that no real user has.
     """
     results, refused = [], list[InputError]()
     for canary in designed:
@@ -417,16 +405,9 @@ def design_canaries(
 ) -> CanarySet | None:
     """Designs ``count`` canaries (users with two alternative histories) for one training.
 
-    The two histories of a canary differ only in items that are new to the catalogue, by one change
-    of the kind that ``scope`` (unit and adjacency of a claim) protects. If the change adds or
-    removes a user or an interaction, the second history lacks the items that differ.
-
-    - New items of few canaries: each canary has its own, and they at most double the catalogue.
-    - New items of more canaries: as many as there are existing items. Each canary has at least two
-      of them, and few canaries have the same items.
-    - Genres of new items: random.
-    - Attributes: the value of each attribute is that of a random user, so that models without item
-      parameters also distinguish canaries.
+    The two histories differ in new items only, by one change of the kind that ``scope`` (unit and
+    adjacency of a claim) protects. If the change adds or removes a user or an interaction, the
+    second history lacks the items that differ.
 
     Returns None if the unit is the value of a rating and all ratings are equal.
     """
@@ -435,6 +416,9 @@ def design_canaries(
     if scope.protects_rating_value and high == low:
         return None
     swapped = scope.adjacency is not Adjacency.ADD_REMOVE and not scope.protects_rating_value
+    # Few canaries have new items of their own, which at most double the catalogue. More canaries
+    # share as many new items as there are existing items: each canary has at least two of them, and
+    # few canaries have the same items.
     wide = 1 if count * (1 + swapped) <= interactions.n_items else 2
     is_single = scope.unit is not Unit.USER  # histories differ in one rating only
     first, common = (1, wide - 1) if is_single else (wide, 0)
@@ -473,6 +457,8 @@ def design_canaries(
         users=np.arange(2 * count),
         ratings=ratings,
         timestamps=None if times is None else np.full(ratings.nnz, times.max(initial=0)),
+        # Attributes of random users, so that models without item parameters also distinguish
+        # canaries.
         attributes={
             name: replace(attribute, codes=np.tile(rng.choice(attribute.codes, count), 2))
             for name, attribute in grown.attributes.items()

@@ -59,12 +59,11 @@ class RemovalEstimator(estimators_base.Estimator):
     ``estimator``: estimator of the bounds for two removals.
     ``max_claimed``: largest finite claimed epsilon, or infinity if no claim is finite.
 
-    The bounds follow from group privacy:
+    A lower bound B for two removals gives this bound for one removal:
 
-    - At delta 0, a lower bound B for two removals gives the lower bound B / 2 for one removal.
-    - At delta > 0, a lower bound B for two removals at the larger delta (1 + e^E) * delta gives the
-      lower bound min(B / 2, E) for one removal at delta. The cap E is chosen before the
-      measurement: 1.1 * ``max_claimed`` + 0.05, or 1 if ``max_claimed`` is infinite.
+    - At delta 0: B / 2.
+    - At delta > 0, with B measured at the larger delta (1 + e^E) * delta: min(B / 2, E). The cap E
+      is 1.1 * ``max_claimed`` + 0.05, or 1 if ``max_claimed`` is infinite.
     """
 
     estimator: estimators_base.Estimator
@@ -88,6 +87,7 @@ class RemovalEstimator(estimators_base.Estimator):
         """
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
+        # The cap E is chosen before the measurement.
         factor, more = _MARGIN
         largest = factor * self.max_claimed + more if math.isfinite(self.max_claimed) else 1.0
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
@@ -96,46 +96,39 @@ class RemovalEstimator(estimators_base.Estimator):
     def estimate(
         self, worlds: Worlds, asked: estimators_base.DrawPlan, rng: np.random.Generator
     ) -> estimators_base.BoundResult:
-        """Computes a lower bound on epsilon for the removal of one user, from outputs of two worlds
-        that differ by two removals.
+        """Computes a lower bound on epsilon for the removal of one user.
 
-        ``worlds``: the two worlds (inputs).
+        ``worlds``: two worlds (inputs) that differ by two removals.
         ``asked``: number of draws per world, delta and error probability of the bound.
-
-        Outputs are drawn and counted by ``estimator``, at the delta that group privacy gives for
-        two removals, which is at least ``asked.delta``.
         """
         wide, half = self._convert_delta(asked.delta)
         observation = self.estimator.estimate(worlds, asked._replace(delta=wide), rng)
 
-        def limit(alpha: float) -> estimators_base.EpsilonBound:
+        def bound_at(alpha: float) -> estimators_base.EpsilonBound:
             epsilon, largest, witness = observation.compute_bound(alpha)
             return estimators_base.EpsilonBound(half(epsilon), half(largest), witness)
 
         text = "halved, because the message of a client with an empty history moves something, too"
         remark = f"{observation.remark}; {text}"
-        return estimators_base.BoundResult(observation.n_draws, limit, remark)
+        return estimators_base.BoundResult(observation.n_draws, bound_at, remark)
 
     def predict_bound(
         self, samples: int, rates: estimators_base.EventRates, *, delta: float, alpha: float
     ) -> float:
-        """Predicts the lower bound on epsilon, for removing one user, from ``samples`` draws. The
-        prediction is that of the estimator ``JointBinomial``.
+        """Predicts the lower bound on epsilon for removing one user, as ``JointBinomial`` does.
 
+        ``samples``: number of draws.
         ``rates``: probabilities of an event in two worlds (inputs that differ by this user).
-        ``delta``: delta of the bound.
-        ``alpha``: error probability of the bound.
+        ``delta``, ``alpha``: delta and error probability of the bound.
         """
         return JointBinomial().predict_bound(samples, rates, delta=delta, alpha=alpha)
 
     def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
-        """Returns the largest lower bound on epsilon that draws can give, for removing one user.
-
-        The bound is that of an estimator that guesses the world of every draw right.
+        """Returns the lower bound on epsilon for removing one user if the world of every draw is
+        guessed right. Draws cannot give a larger bound.
 
         ``samples``: number of draws per world.
-        ``delta``: delta of the bound.
-        ``alpha``: error probability of the bound.
+        ``delta``, ``alpha``: delta and error probability of the bound.
         """
         wide, half = self._convert_delta(delta)
         return half(self.estimator.bound_by_perfect_guesses(samples, delta=wide, alpha=alpha))
@@ -165,8 +158,8 @@ class Simulation(Protocol):
     def n_standalone_features(self) -> int:
         """Number of a run's last features that the adversary may each use alone as a score.
 
-        Features are numbers that the adversary computes from the messages of a run. All features
-        may also be used in combination; if the number is 0, they are only used in this way.
+        Features are numbers that the adversary computes from the messages of a run. The adversary
+        may always combine all of them.
         """
         ...
 
@@ -245,10 +238,8 @@ class RunSampler:
     ``simulation``: simulates the runs of each of two worlds (neighbouring inputs).
     ``chunk_key``: text that identifies the game and its experiment in the names of stored chunks.
     ``chunk_size``: number of runs per chunk.
-    ``run_chunks``: function that computes the chunks, perhaps in several processes. The results do
-        not depend on the number of processes.
-    ``store``: stores chunks, so that bounds against several adversaries can use the same runs; None
-        to store nothing.
+    ``run_chunks``: function that computes the chunks, perhaps in several processes.
+    ``store``: stores finished chunks for later calls; None to store nothing.
     """
 
     simulation: Simulation
@@ -260,9 +251,10 @@ class RunSampler:
     def draw_features(
         self, source: str, world: int, size: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Simulates runs of a world (neighbouring input); returns the adversary's features of each.
+        """Simulates runs of a world (neighbouring input); returns the features of each run,
+        (``size``, f).
 
-        The result is (``size``, f). Features are numbers that the adversary computes from a run.
+        Features are numbers that the adversary computes from a run.
 
         ``source``: name of the adversary, such as "server".
         ``world``: index of the world, 0 or 1.
@@ -275,6 +267,8 @@ class RunSampler:
         root = np.random.SeedSequence(
             parent.entropy, spawn_key=parent.spawn_key, pool_size=parent.pool_size
         )
+        # Each chunk has its own seed, so that runs do not depend on the number of processes. Bounds
+        # against several adversaries can use the same stored chunks.
         starts = range(0, size, self.chunk_size)
         lengths = [min(self.chunk_size, size - start) for start in starts]
         chunks = {
@@ -305,23 +299,19 @@ class RunSampler:
         budget: RuleTestPlan,
         fit_trees: bool = False,
     ) -> Worlds:
-        """Makes two worlds (neighbouring inputs) whose output is one number per run: the score of a
-        fitted decision rule.
+        """Makes two worlds (neighbouring inputs) with one number per run: the score of a fitted
+        decision rule.
 
         ``names``: descriptions of the two worlds.
         ``scope``: protected unit, adjacency, adversary and duration for which epsilon is bounded.
         ``source``: name of the adversary, such as "server".
         ``score_description``: description of the score in reports.
-        ``n_pilot_runs``: number of runs per world to which the decision rule is fitted. These runs
-            are not used for the bound.
+        ``n_pilot_runs``: number of runs per world to which the rule is fitted. The bound does not
+            use these runs.
         ``rng``: random generator of the pilot runs.
-        ``budget``: number of draws, delta and error probability for which the decision rule is
-            chosen.
-        ``fit_trees``: whether the decision rule is fitted by ``learn_run_scorer``; if false, by
-            logistic regression.
-
-        If one of a run's last ``simulation.n_standalone_features`` features alone has a larger
-        predicted bound than the rule, this feature is used as the score instead.
+        ``budget``: number of draws, delta and error probability for which the rule is chosen.
+        ``fit_trees``: whether to fit the rule by ``learn_run_scorer``; if false, by logistic
+            regression.
         """
         first, second = (
             self.draw_features(source, world, n_pilot_runs, stream)
@@ -329,6 +319,8 @@ class RunSampler:
         )
         fit = pilot_rules.learn_run_scorer if fit_trees else pilot_rules.fit_logistic_rule
         n_standalone_features = self.simulation.n_standalone_features
+        # A single standalone feature with a larger predicted bound takes the place of the fitted
+        # rule.
         rule, how = pilot_rules.choose_run_scorer(fit, first, second, n_standalone_features, budget)
         score_description = f"{score_description} ({how})" if how else score_description
 
@@ -376,13 +368,12 @@ class GameInputs:
 
     ``target``: the system under audit.
     ``interactions``: the interactions of its users.
-    ``population_shape``: numbers of users and items of the small population in which games are
-        played.
+    ``population_shape``: numbers of users and items of the small population of a game.
     ``n_canaries``: number of canaries of the one-run game; None for the default.
     ``is_quick``: whether to make fewer runs.
     ``machine``: device and memory that trainings may use.
-    ``attack``: attack whose guess is the adversary's score in the round and training games. None to
-        score messages by their projection on the expected difference of the canary's messages.
+    ``attack``: attack whose guess is the adversary's score in the round and training games; None to
+        score messages by projections.
     """
 
     target: Target
@@ -399,7 +390,7 @@ class GameSetup:
     """Two worlds (neighbouring inputs) that a game simulates, and the scopes in which it bounds
     epsilon.
 
-    A scope is the protected unit, the adjacency, what the adversary sees, and the duration.
+    A scope is a unit, an adjacency, a vantage (what the adversary sees) and a duration.
 
     ``target``: the system under audit.
     ``population``: numbers of users and items for which the claims of ``target`` are judged.
@@ -409,14 +400,12 @@ class GameSetup:
     ``run_description``: description of a run in reports.
     ``run_size_text``: number of users or items of a run, in words.
     ``score_description``: description of the adversary's score in reports.
-    ``max_runs_per_world``: largest number of runs per world that ``choose_n_runs`` returns. None
-        stands for ``TRAINING_RUNS``, the limit if a run includes the server's steps.
+    ``max_runs_per_world``: maximum of ``choose_n_runs``; None for ``TRAINING_RUNS``.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``is_two_removals_apart``: whether the two worlds differ by two removals of a user, because a
-        user without items also sends a message that is not zero. A measured bound is then converted
-        to one removal (``RemovalEstimator``).
-    ``trace_bound_at_delta``: function that traces the client's code in the two worlds and computes
-        a lower bound at a delta without sampling error; None if the code is not available.
+    ``is_two_removals_apart``: whether the two worlds differ by two removals of a user. Bounds are
+        then converted to one removal (``RemovalEstimator``).
+    ``trace_bound_at_delta``: function of delta that computes a lower bound without sampling error,
+        by a trace of the client's code; None if the code is not available.
     """
 
     target: Target
@@ -429,17 +418,17 @@ class GameSetup:
     score_description: str
     max_runs_per_world: int | None = None
     chunk_size: int | None = None
+    # True if a user without items also sends a message that is not zero.
     is_two_removals_apart: bool = False
     trace_bound_at_delta: Callable[[float], TracingResult] | None = None
 
     def choose_n_runs(self, quick: bool) -> int:
-        """Default number of runs per world (neighbouring input) for the bound, without the pilot
-        runs to which the decision rule is fitted.
+        """Default number of runs per world (neighbouring input) for the bound, without pilot runs.
 
         ``quick``: whether to divide the limits by ``QUICK_RUNS_DIVISOR`` (except ``MIN_RUNS``).
 
-        - Usually the number is ``max_runs_per_world``, or ``TRAINING_RUNS`` if that is None.
-        - If messages are slow to compute, the number is what one processor can simulate in
+        - Usually: ``max_runs_per_world``, or ``TRAINING_RUNS`` if that is None.
+        - If messages are slow to compute: as many runs as one processor can simulate in
           ``MAX_SECONDS``, but at least ``MIN_RUNS``.
         """
         usual = (self.max_runs_per_world or TRAINING_RUNS) // (QUICK_RUNS_DIVISOR if quick else 1)
@@ -462,18 +451,17 @@ class GameSetup:
         """Returns the claims that a lower bound tests, and further claims that are reported only if
         the bound refutes them.
 
-        ``scope``: protected unit, adjacency, vantage (what the adversary sees) and horizon (round
-            or training) of the bound.
-        ``delta``: delta of the bound.
+        ``scope``: unit, adjacency, vantage (what the adversary sees) and horizon (round or
+            training) of the bound.
+        ``delta``: delta of the bound, either the first or the second of ``deltas_by_scope``.
 
         Tested claims cover ``scope`` and have its unit, vantage and horizon. If no claim has this
-        horizon, claims with a longer horizon are tested. If ``delta`` is larger than the deltas of
-        the claims, only claims that state epsilon as a function of delta are tested.
+        horizon, claims with a longer horizon are tested. At a second delta, only claims that state
+        epsilon as a function of delta are tested.
 
-        At the first delta of ``scope`` there may be further claims:
+        At the first delta there may be further claims:
 
-        - For systems of other projects, whose claims hold for any population: claims of the same
-          unit with a longer horizon.
+        - For systems of other projects: claims of the same unit with a longer horizon.
         - If no claim has the unit of ``scope``: all claims that cover ``scope``.
         """
         covering = [
@@ -487,6 +475,7 @@ class GameSetup:
         same = [scoped for scoped in covering if scoped.scope.unit is scope.unit]
         judged = [scoped for scoped in same if scoped.scope.horizon is scope.horizon] or same
         if delta == self.deltas_by_scope[scope][0]:
+            # The claims of systems of other projects hold for any population.
             wider = (same if is_external(self.target) else []) if same else covering
             return judged, [scoped for scoped in wider if scoped not in judged]
         converted = (scoped.convert_to_delta(delta) for scoped in judged)
@@ -529,10 +518,9 @@ class CanaryGame(ABC):
     ``horizon``: time that the adversary observes: one round, or a training.
     ``chunk_size``: number of runs that are simulated together.
     ``fixed_estimator``: estimator that replaces the plan's estimator in this game, or None.
-
-    Runs sample users at random if the claims rely on this sampling.
     """
 
+    # Runs sample users at random if the claims rely on this sampling.
     name: ClassVar[str]
     horizon: ClassVar[Horizon]
     chunk_size: ClassVar[int]
@@ -552,14 +540,14 @@ class CanaryGame(ABC):
         simulate.
 
         A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        that can use the same canary (designed user). A ``Skip`` names scopes without an
-        experiment, and the reason.
+        with the same canary (designed user). A ``Skip`` has scopes without an experiment, and the
+        reason.
 
         ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the canary.
 
-        Raises InputError if ``case`` has an attack that cannot read any messages of the claims'
-        adversaries.
+        Raises InputError if the attack of ``case`` can read nothing that the claims' adversaries
+        see.
         """
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:
@@ -572,33 +560,34 @@ class CanaryGame(ABC):
         """Returns the scopes in which the game bounds epsilon for ``claims``, and the deltas of the
         bounds in each scope.
 
-        A scope is a protected unit, an adjacency, what the adversary sees, and a horizon (one round
-        or a training). The scopes are those of the claims, in their order, with two changes:
+        A scope is a unit, an adjacency, a vantage (what the adversary sees) and a horizon (round or
+        training). The scopes are those of the claims, in their order, with two changes:
 
-        - The horizon becomes that of the game. In a game of one round, claims about a training are
-          tested, too, because they also hold for each round. In a game of trainings, a claim about
-          one round adds a scope, but the bound in it does not judge this claim.
-        - The adjacency "any pair" becomes replacement, because the game compares two histories. For
-          a single interaction it becomes add or remove, because an interaction is present or
-          absent.
+        - The horizon becomes that of the game.
+        - The adjacency "any pair" becomes replacement; for an interaction, it becomes add or
+          remove.
 
         The deltas in a scope are:
 
-        - The largest delta of the claims in the scope. A bound at this delta also holds at smaller
-          deltas.
-        - In a second place 0.1 (``CURVE_CLAIM_TEST_DELTA``), if it is larger than the first delta
-          and one of the claims states epsilon as a function of delta. The one-run game (with its
-          ``fixed_estimator``) has no second delta, because its bounds at a delta above 0 have less
-          confidence.
+        - First: the largest delta of the claims in the scope.
+        - Second: 0.1 (``CURVE_CLAIM_TEST_DELTA``), if it is larger and a claim states epsilon as a
+          function of delta. A game with a ``fixed_estimator`` has no second delta.
         """
         deltas, formulas = dict[Scope, float](), set()
         for scoped in filter(self.covers_claim, claims):
             scope, adjacency = scoped.scope, scoped.scope.adjacency
+            # The game compares two histories. An interaction is present in one of them and absent
+            # in the other.
             if adjacency is Adjacency.ANY_PAIR:
                 presence = scope.unit is Unit.INTERACTION
                 adjacency = Adjacency.ADD_REMOVE if presence else Adjacency.REPLACE
+            # In a game of one round, claims about a training are tested, too, because they also
+            # hold for each round. In a game of trainings, a claim about one round adds a scope, but
+            # the bound in it does not judge this claim.
             scope = replace(scope, horizon=self.horizon, adjacency=adjacency)
+            # A bound at the largest delta also holds at smaller deltas.
             deltas[scope] = max(deltas.get(scope, 0.0), scoped.delta)
+            # The bounds of the one-run game at a delta above 0 have less confidence.
             if scoped.epsilon_by_delta is not None and self.fixed_estimator is None:
                 formulas.add(scope)
         return {
@@ -628,7 +617,7 @@ class CanaryGame(ABC):
         store: ChunkStore | None = None,
     ) -> GameResult:
         """Bounds epsilon from below at ``delta`` in one scope of ``setup``, and judges the claims
-        of the system.
+        of the system in this scope.
 
         ``setup``: the two worlds (neighbouring inputs) to simulate.
         ``scope``: protected unit, adjacency, adversary and duration of the bound.
@@ -636,12 +625,10 @@ class CanaryGame(ABC):
         ``runs``: number of runs of each world.
         ``confidence``: confidence of the bound, in (0, 1).
         ``accountants``: accountants that prove upper bounds.
+        ``rng``: random generator. Generators of the same state give the same runs for several
+            scopes.
         ``parallel``: function that computes the chunks of runs.
         ``store``: stores chunks of runs; None for the memory of this process.
-
-        The claims in this scope are judged, for the population of the experiment, by three results:
-        the measured bound, the proofs of the ``accountants``, and an exact bound if the client's
-        code can be traced. Calls with the same ``rng`` use the same runs for several scopes.
         """
         claims, wider = setup.get_tested_and_other_claims(scope, delta)
         if setup.is_two_removals_apart:
@@ -731,10 +718,9 @@ class CanaryGame(ABC):
         ``setup``: descriptions of the two worlds, and the deltas of the bounds.
         ``scope``: protected unit, adjacency, adversary and duration of the bound.
         ``runs``: number of runs per world for the bound.
-
-        The decision rule is fitted to pilot runs, which are not used for the bound. Their number
-        per world is a quarter of ``runs``, but at most 2,000.
         """
+        # Pilot runs, to which the rule is fitted, are not used for the bound: a quarter of
+        # ``runs``, but at most 2,000 per world.
         pilot = min(_MAX_PILOTS, -(-runs // _PILOTS))
         budget = RuleTestPlan(n_draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA)
         worlds = draws.make_worlds(

@@ -48,11 +48,10 @@ class TrainingSimulator:
     ``target``: the system.
     ``canary``: the canary, which is the last user, and all other users.
     ``vantages``: adversaries, each given by what it sees.
-    ``attack``: attack whose log-odds of the first history are the adversary's only feature. None to
-        compute features by ``projection.compute_features``.
+    ``attack``: attack whose log-odds of the first history are the adversary's only feature; None
+        for ``projection.compute_features``.
     ``machine``: device and memory of a training.
-    ``n_standalone_features``: number of features, each of which may serve alone as a score.
-        Always 0, because the decision rule combines all features.
+    ``n_standalone_features``: number of features that may each serve alone as a score: always 0.
     """
 
     target: Target
@@ -66,10 +65,10 @@ class TrainingSimulator:
     def n_messages(self) -> int:
         """Number of messages that one run computes.
 
-        In each round, each user except the canary (designed user) sends a message in the training,
-        and a second message from which the expected messages are estimated. For each of the two
-        histories of the canary, ``_COPIES`` messages are computed.
+        Each round has two messages of each other user, and ``_COPIES`` messages for each of the two
+        histories of the canary (designed user).
         """
+        # A user's second message serves to estimate the expected messages.
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.other_users.n_users + _COPIES)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
@@ -129,8 +128,8 @@ def select_users_to_predict(
     ``vantages``: adversaries, each given by what it sees.
     ``transcript``: messages and broadcasts of a training.
 
-    The result is ``crowd``, except if the server is the only adversary and each message is linked
-    to one user: then no message has to be predicted, and the result has no users.
+    The result is ``crowd``. It has no users if the server is the only adversary and each message is
+    linked to one user.
     """
     linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.n_silos is None
     return crowd.take_users(np.arange(0)) if linked else crowd
@@ -162,9 +161,10 @@ def run_with_canary(
     server.
 
     The canary has no items. If the client's code fails at an empty history, the canary has the
-    items of the first user instead. Returns the population with the canary, and all messages of the
-    round. Raises InputError if the code fails at both histories, or at the empty history if
-    ``population`` has no users.
+    items of the first user.
+
+    Returns the population with the canary, and all messages of the round. Raises InputError if the
+    code fails at both histories, or at the empty history if ``population`` has no users.
     """
     nothing = canaries.add_user(population, np.zeros(population.n_items, np.float32))
     try:
@@ -192,14 +192,15 @@ def find_best_canary(
     """Finds the canary (designed user) and the broadcast for which the mean messages of the
     canary's two histories differ most.
 
-    ``scope``: protected unit and adjacency of the bound, in which the two histories differ.
+    ``scope``: protected unit and adjacency of the bound.
     ``broadcasts``: broadcasts at which every canary is tried.
 
     Returns the canary, the index of the broadcast, and a text on canaries that the client refuses.
-    Returns None if no canary changes the mean message, or if no canary can be designed.
+    Returns None if no canary changes the mean message.
     """
     best, largest = None, 0.0
 
+    # Squared distance between the mean messages of the two histories, at each broadcast.
     def read(canary: CanarySet) -> list[float]:
         squares = []
         for broadcast in broadcasts:
@@ -246,9 +247,8 @@ class CrowdGame(CanaryGame):
     """Base of the games in which a canary (designed user) takes part among a few users of the data,
     those with the most ratings.
 
-    An experiment of the game simulates one round or a training with each of two histories of the
-    canary, and bounds epsilon from below. There are experiments for every vantage in the system's
-    claims: what an adversary sees, such as single messages, the sum of messages, or the model.
+    An experiment simulates one round or a training with each of two histories of the canary. There
+    are experiments for every vantage (what an adversary sees) in the system's claims.
     """
 
     can_use_attack = True
@@ -266,14 +266,14 @@ class CrowdGame(CanaryGame):
         simulate.
 
         A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        that can use the same canary (designed user). A ``Skip`` names scopes without an
-        experiment, and the reason.
+        with the same canary (designed user). A ``Skip`` has scopes without an experiment, and the
+        reason.
 
         ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the canary.
 
-        Raises InputError if ``case`` has an attack that cannot read any messages of the claims'
-        adversaries.
+        Raises InputError if the attack of ``case`` can read nothing that the claims' adversaries
+        see.
         """
         target, by = case.target, case.attack
         data, (n_users, n_items) = case.interactions, case.population_shape
@@ -393,18 +393,16 @@ class RoundGame(CrowdGame):
     def design_setups(
         self, case: GameInputs, deltas: Mapping[Scope, tuple[float, ...]], rng: np.random.Generator
     ) -> Iterator[GameSetup]:
-        """Yields an experiment with the worst-case inputs of the system, if it has any.
-
-        Only systems whose messages are reports (randomized coordinates of a gradient) design
-        worst-case inputs.
+        """Yields an experiment with the worst-case inputs of the system, if its messages are
+        reports (randomized coordinates of a gradient).
 
         ``case``: the system, the data of its users, and options.
-        ``deltas``: deltas of the bounds that the game measures, by scope (unit, adjacency, what the
-            adversary sees, duration).
+        ``deltas``: deltas of the bounds, by scope (unit, adjacency, what the adversary sees,
+            duration).
 
-        The inputs are two histories of one designed user; all other users have the second history.
-        The broadcast is designed so that reports on the two histories differ most. Every user sends
-        all reports of the round. There are as many users as in the data.
+        The inputs are two histories of one designed user, and the broadcast at which reports on the
+        two histories differ most. There are as many users as in the data; all others have the
+        second history.
         """
         target, n_users = case.target, case.interactions.n_users
         scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.UPLOAD_VANTAGES}
@@ -412,6 +410,7 @@ class RoundGame(CrowdGame):
         if not scopes or not pairs or target.sizes.reports is None:
             return
         pair, crowd = pairs[0], Population(n_users=n_users, n_items=pairs[0].profiles.n_items)
+        # Every user sends all reports of the round.
         system: Target = replace(pair.target, reports=target.sizes.reports)  # type: ignore[type-var]
         vantages = canary_game.list_vantages(scopes)
         yield GameSetup(

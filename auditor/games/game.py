@@ -37,8 +37,8 @@ class HalfTrainings:
     """Trainings on random halves of the users, for attacks that infer whether a user took part.
 
     ``is_included``: whether each of k trainings includes each user (k, n_users).
-    ``views``: messages and public parameters that the adversary sees in each of the k trainings, by
-        vantage (the kind of messages to which the adversary has access).
+    ``views``: messages and public parameters of each of the k trainings, by vantage (what the
+        adversary sees).
     """
 
     is_included: NDArray[np.bool_]
@@ -58,8 +58,7 @@ class HalfTrainings:
         """Trains ``target`` ``count`` times, each time on a random half of the users.
 
         Each training includes each user independently with probability 1/2, and has at least one
-        user. The number of trainings that include a user is not fixed: otherwise an adversary who
-        counts them could infer the user's presence in the remaining training.
+        user.
 
         ``target``: the system to train.
         ``interactions``: data of all users.
@@ -70,6 +69,8 @@ class HalfTrainings:
 
         Raises InputError if the system refuses the data of a half.
         """
+        # The number of trainings that include a user is not fixed: otherwise an adversary who
+        # counts them could infer the user's presence in the remaining training.
         included = rng.random((count, interactions.n_users)) < 0.5
         included[:, 0] |= ~included.any(axis=1)
         views: dict[Vantage, list[View]] = {vantage: [] for vantage in vantages}
@@ -98,14 +99,12 @@ _Guess = TypeVar("_Guess", bound=AttackResult)
 class Trial:
     """One attack, the view that its adversary sees, and the true data that score its guesses.
 
-    ``target_name``, ``attack_name``: names of the audited system and of the attack, as stated in
-        the report.
+    ``target_name``, ``attack_name``: names of the system and of the attack in the report.
     ``attack``: the attack.
     ``view``: the messages and public parameters that the attack sees.
     ``interactions``: the data on which the system was trained.
     ``user_vectors``: the user vectors that the training produced, or None.
-    ``trainings_on_user_halves``: trainings on halves of the users, for attacks that infer a user's
-        presence; or None.
+    ``trainings_on_user_halves``: trainings by which a user's presence is inferred, or None.
     ``is_quick``: whether to attack fewer users and to repeat draws less often.
     ``is_per_user``: whether the report lists the success for each user.
     ``attributes``: names of the attributes to infer; None for all attributes.
@@ -199,11 +198,11 @@ class Trial:
         fprs: Sequence[float],
         **more: Any,
     ) -> metrics.Roc:
-        """Computes the ROC curve of an attack's scores of m candidates, with confidence intervals.
+        """Computes the ROC curve of an attack's scores of m candidates, with confidence intervals
+        over users.
 
         A candidate is a guess to be scored, such as a pair of user and item. A member is a
-        candidate that is true, such as an interaction in the data. The intervals are over random
-        users.
+        candidate that is true.
 
         ``scores``: score per candidate (m,).
         ``members``: whether each candidate is a member (m,).
@@ -232,10 +231,9 @@ class Trial:
         ``metric``, ``estimate``: name and value of the row's metric.
         ``baselines``: value of the metric for each baseline, by name of the baseline.
         ``note``: text that explains the row.
-        ``pairs``: number of candidate pairs (user, item) if the metric counts pairs; None if it
-            counts users.
+        ``pairs``: number of candidate pairs (user, item); None if the metric counts users.
         ``gain``: difference between the metric and the best of ``baselines``, or None.
-        ``from_interactions``: value of the metric if the same attack sees the true interactions, or
+        ``from_interactions``: value of the metric if the attack sees the true interactions, or
             None.
         ``further``: values of further metrics, by name.
         """
@@ -294,11 +292,9 @@ def summarize_users(
     ``name``: description of the measure of a user's success.
 
     - Exposed users: users with a success of at least ``MIN_EXPOSED_USER_SUCCESS``.
-    - Quantiles: their intervals are exact; the ends are order statistics, chosen by the binomial
-      distribution.
-    - Groups: thirds of the users by number of items, thirds by popularity of these items, and the
+    - Groups: thirds of the users by number of items, thirds by popularity of these items, and
       classes of each attribute. Groups of fewer than ``MIN_GROUP_USERS`` users are left out.
-    - Success of each user: stored only if ``game.is_per_user``.
+    - Success of each user: only if ``game.is_per_user``.
     """
     is_finite = np.isfinite(success)
     users, success = users[is_finite], success[is_finite]

@@ -1,9 +1,5 @@
 """Removes messages that leave the model unchanged or contain unusable numbers, before an attack
 sees them.
-
-A client that returns the model unchanged reveals nothing. If a training has diverged, nearly all
-clients do so, and in averages these messages would hide the content of all others. A number whose
-square exceeds single precision, even from one hostile client, would make all messages unreadable.
 """
 
 from __future__ import annotations
@@ -27,14 +23,14 @@ _N_PROBED = 8  # number of first rows that are checked before all rows are
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformativeView:
-    """A view (messages that the adversary sees) without messages that reveal nothing or are
-    unusable, and counts of the removed messages.
+    """A view (messages that the adversary sees) without useless messages, and counts of the removed
+    messages.
 
     ``view``: the view.
     ``n_messages``: number of messages before the removal.
     ``n_no_effect``: number of removed messages that left the model unchanged.
-    ``n_oversized``: number of removed messages with numbers above ``MAX_USABLE_NUMBER``,
-        infinities or NaN.
+    ``n_oversized``: number of removed messages with numbers above ``MAX_USABLE_NUMBER``, infinities
+        or NaN.
     """
 
     view: View
@@ -67,18 +63,20 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     """Removes messages that leave the model unchanged or contain unusable numbers.
 
     ``view``: the messages that the adversary sees.
-    ``n_removed_before``: number of messages with NaN or infinities that were removed from ``view``
-        before; the counts in the result include them.
+    ``n_removed_before``: number of messages that were removed from ``view`` before, because of NaN
+        or infinities. The counts in the result include them.
 
-    Messages that leave the model unchanged are removed from all rounds. Messages with numbers that
-    are infinite, NaN or too large are removed only from the rounds that attacks read. If all
-    messages of a round are removed, the field with its messages is None.
-
-    Only messages that are linked to users, and shuffled messages that are not split into parts, are
-    checked. Messages of parties (organisations that take part as clients) are not checked.
+    Only messages linked to users, and shuffled messages that are not split into parts, are checked.
+    If all messages of a round are removed, the field with its messages is None.
     """
+    # A client that returns the model unchanged reveals nothing. If a training has diverged, nearly
+    # all clients do so, and in averages these messages would hide the content of all others. A
+    # number whose square exceeds single precision, even from one hostile client, would make all
+    # messages unreadable. Messages of parties (organisations that take part as clients) are not
+    # checked.
     linked = replace(view, rounds=tuple(map(_link, view.rounds)))
     filled, empty = _drop_messages(linked, partial(_flag_empty, linked))
+    # Messages with unusable numbers are removed only from the rounds that attacks read.
     read = {
         id(part)
         for name in parts_uploads.list_linked_components(filled)
@@ -165,12 +163,10 @@ def _flag_moving(part: parts_uploads.ModelMessages, clients: NDArray[np.intp]) -
     """Whether the message of each of ``clients`` changes the component ``part`` of the model.
 
     ``clients``: indices of the messages (n,).
-
-    All messages are checked in their first rows. Only messages without a change in these rows are
-    checked in all rows.
     """
     moved = np.zeros(len(clients), dtype=np.bool_)
     component, still = part.component, np.zeros(1)
+    # Only messages without a change in their first rows are checked in all rows.
     if component.shape and component.shape[0] > _N_PROBED:
         rows = np.broadcast_to(np.arange(_N_PROBED), (len(clients), _N_PROBED))
         if component.kind is Payload.MODEL:

@@ -26,15 +26,12 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     rows of the report.
 
     The senders are removed from the last round of ``game.view``, or, if messages pass a shuffler,
-    from all rounds. The candidates for the sender of a message are users who sent a message both in
-    the last round and in the earlier rounds that the attack reads. The metrics are means over
-    messages:
+    from all rounds. Candidates are the users who sent a message both in the last round and in the
+    earlier rounds that the attack reads. The metrics are means over messages:
 
-    - Linkage top-1: share of messages whose true sender has the highest score. Ties count as if
-      they were broken at random.
-    - Linkage MRR: mean reciprocal rank of the true sender, with the same rule for ties.
-    - Candidates ruled out: share of candidates who score lower than the true sender. The remaining
-      candidates are the anonymity set.
+    - Linkage top-1: share of messages whose true sender has the highest score.
+    - Linkage MRR: mean reciprocal rank of the true sender.
+    - Candidates ruled out: share of candidates who score lower than the true sender.
 
     The baseline is a random guess. If there are too few users for a conclusion, the only row states
     this reason. The result is empty if there are fewer than two candidates, or if the attack cannot
@@ -50,11 +47,13 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     guess = game.run_attack(LinkScores, Background(), hidden.view)
     place = np.searchsorted(hidden.users, hidden.candidate_users)  # index of each candidate's user
     columns = np.argsort(place, kind="stable")[hidden.true_sender_indices]
+    # Ties count as if they were broken at random.
     true = guess.scores[np.arange(len(columns)), columns][:, None]
     above = (guess.scores > true).sum(axis=1)
     tied = (guess.scores == true).sum(axis=1)
     n = guess.scores.shape[1]
     harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, n + 1))])
+    # The anonymity set: candidates who are not ruled out.
     anonymity = float((above + tied).mean())
     is_shuffled = game.view.vantage is Vantage.SHUFFLED
     note = (
@@ -78,16 +77,17 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def explain_too_few_users(users: int, confidence: float) -> str:
-    """Returns a sentence that says why there are too few users for a conclusion; empty if there
-    are enough users.
+    """Returns a sentence that says why there are too few users for a conclusion; empty if there are
+    enough users.
 
     ``users``: number n of users, who sent one message each.
     ``confidence``: confidence of the interval, in (0, 1).
 
-    If all n messages are linked correctly, the Clopper-Pearson interval of top-1 accuracy begins at
-    a^(1/n), where a = (1 - ``confidence``) / 2. A random guess succeeds with probability 1/n, so
-    that at least 4 users are needed at a confidence of 95%.
+    There are enough users if correct links of all n messages would be significant: the
+    Clopper-Pearson interval of top-1 accuracy is then above the 1/n of a random guess.
     """
+    # The interval of n successes of n begins at a^(1/n), where a = (1 - ``confidence``) / 2. At
+    # least 4 users are needed at a confidence of 95%.
     low = metrics.estimate_share(np.ones(users, dtype=np.bool_), confidence=confidence).low
     if low > 1 / users:
         return ""
@@ -103,10 +103,9 @@ class UnlinkedView:
 
     ``view``: the messages and public parameters.
     ``users``: indices of the c users whose messages are to be linked, in ascending order (c,).
-    ``true_sender_indices``: sender of each of the c messages of the last round, as an index into
-        ``users`` (c,).
-    ``candidate_users``: indices of the same c users in the order of the columns of the attack's
-        scores, one column per candidate sender (c,).
+    ``true_sender_indices``: sender of each message of the last round, as an index into ``users``
+        (c,).
+    ``candidate_users``: the same c users, in the order of the columns of the attack's scores (c,).
     """
 
     view: View
@@ -125,9 +124,9 @@ def remove_senders(
     ``vantage``: what the adversary sees; ``SHUFFLED`` if messages pass a shuffler.
     ``max_users``: maximum number of users whose messages remain.
 
-    Only the last rounds with uploads remain: two if messages pass a shuffler, otherwise 1 +
-    ``MAX_EARLIER_ROUNDS``. Returns None if fewer than two users sent a message both in the last
-    round and in another remaining round.
+    Only the last rounds with uploads remain: two for a shuffler, otherwise 1 +
+    ``MAX_EARLIER_ROUNDS``. Returns None if fewer than two users sent a message in the last round
+    and in another of these rounds.
     """
     sent = [r for r in view.rounds if r.uploads is not None and len(r.uploads.users)]
     sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else MAX_EARLIER_ROUNDS) :]

@@ -44,7 +44,7 @@ class WorstPair:
 
     ``canary``: the canary (designed user) with the two histories.
     ``broadcast``: the server's broadcast, or None if the server sends none.
-    ``broadcast_text``: description of the broadcast; empty for the broadcast of an honest server.
+    ``broadcast_text``: description of the broadcast; empty for an honest server.
     ``n_tried_pairs``: number of combinations of histories and broadcast that were tried.
     ``failed_histories_text``: text on histories at which the client's code fails; empty if there
         are none.
@@ -70,24 +70,13 @@ def search_worst_pair(
     canary's two histories differ most.
 
     ``population``: users whose data and catalogue the histories are built from.
-    ``scope``: protected unit and adjacency of the bound, in which the two histories differ.
+    ``scope``: protected unit and adjacency of the bound.
     ``broadcast``: broadcast of an honest server.
     ``can_steer``: whether the server may choose the broadcast.
 
-    Steps of the search (the last three are made only if ``can_steer``):
-
-    - All canaries designed for ``scope``, and canaries with histories of the data, are tried at the
-      honest broadcast.
-    - If the client's code may treat items differently (it may hash them), the best canaries with a
-      single item are added.
-    - The best canary is tried at malicious broadcasts.
-    - All canaries are tried at the best of these broadcasts.
-    - The best pair is improved by ``N_BROADCAST_SEARCH_STEPS`` steps of simultaneous perturbation
-      (Spall 1992): each step tries the broadcast moved in a random direction and in the opposite
-      one, and keeps the better of the two if it is an improvement.
-
-    The search ends early if the messages are ``reading.SUFFICIENT_WORLD_DISTANCE`` standard
-    deviations apart. Returns None if no messages differ.
+    Many canaries are tried at the honest broadcast. If ``can_steer``, malicious broadcasts are
+    tried, too, and the best is improved by simultaneous perturbation (Spall 1992). Returns None if
+    no messages differ.
     """
     every = [
         *canaries.design_extreme_canaries(scope, population),
@@ -99,6 +88,8 @@ def search_worst_pair(
     pairs, refused = canaries.map_canaries(every, lambda pair: trial.learn_stats(pair, broadcast))
     designed, honest = [canary for canary, _ in pairs], [read for _, read in pairs]
     trial.learn_noise(honest)
+    # The client's code may treat items differently (it may hash them), so that single items are
+    # tried, too.
     if is_external(target) or not _has_difference(honest):
         items = canaries.make_item_canaries(scope, population)
         single, refused_items = _find_best_items(trial, items, broadcast)
@@ -111,6 +102,11 @@ def search_worst_pair(
         key=lambda pair: pair[0],
     )
     chosen, text = broadcast, ""
+    # The best canary is tried at malicious broadcasts, then all canaries at the best of these. The
+    # best pair is improved by ``N_BROADCAST_SEARCH_STEPS`` steps: each tries the broadcast moved in
+    # a random direction and in the opposite one, and keeps the better of the two if it is an
+    # improvement. The search ends early at ``reading.SUFFICIENT_WORLD_DISTANCE`` standard
+    # deviations.
     if can_steer and broadcast and far < reading.SUFFICIENT_WORLD_DISTANCE:
         for name, malicious in _iter_malicious(broadcast):
             distance = trial(canary, malicious)
@@ -145,11 +141,10 @@ class _PairTrial:
     ``tried``: number of trials.
     ``count``: number of messages per history in a trial; 0 before the first trial.
     ``noise``: variance of added noise per entry, by array name.
-
-    The distance is 0 if messages are not finite. Added noise is drawn only at the honest broadcast;
-    its variance is assumed to be the same at other broadcasts.
     """
 
+    # Added noise is drawn only at the honest broadcast; its variance is assumed to be the same at
+    # other broadcasts.
     target: Target
     seed: int
     tried: int = 0
@@ -181,6 +176,7 @@ class _PairTrial:
     def measure(self, readings: reading.StatsByArray) -> float:
         noise = self.noise
         far = math.hypot(*(each.compute_distance(noise.get(n)) for n, each in readings.items()))
+        # The distance counts as 0 if messages are not finite.
         return far if math.isfinite(far) else 0.0
 
     def __call__(self, canary: CanarySet, broadcast: Broadcast | None) -> float:
@@ -266,12 +262,9 @@ _UNITS = (*canaries.CANARY_UNITS, Unit.ATTRIBUTE)
 class LocalGame(canary_game.CanaryGame):
     """Game on one client's first message: the adversary guesses which history the client has.
 
-    - Client: for each unit and adjacency, the best canary (user with two designed histories) that a
-      search finds.
-    - Broadcast: chosen by the server if clients keep no state, or if all claims are of the local
-      model, in which a client's randomizer must protect any input.
-    - Further pairs: worst-case pairs of histories that are designed for the system, each with its
-      own broadcast.
+    A search chooses the two histories, for each unit and adjacency of the claims. The server
+    chooses the broadcast if clients keep no state, or if all claims are of the local model. Further
+    experiments use the worst-case pairs of histories that are designed for the system.
     """
 
     name = "local"
@@ -283,10 +276,9 @@ class LocalGame(canary_game.CanaryGame):
     def covers_claim(self, scoped: ScopedClaim) -> bool:
         """Whether the game can test a claim: the adversary sees each message, and the protected
         unit is a user, rating, interaction or attribute.
-
-        The result may be true for a claim that depends on a quantity that the paper does not state,
-        although no bound can refute such a claim.
         """
+        # Claims that depend on a quantity that the paper does not state are covered, too, although
+        # no bound can refute them.
         return scoped.scope.unit in _UNITS and scoped.scope.vantage is Vantage.SERVER
 
     def count_bounds(self, target: Target) -> int:
@@ -302,8 +294,8 @@ class LocalGame(canary_game.CanaryGame):
         """Yields the experiments of the game, each with two histories of one client to simulate.
 
         There is one ``GameSetup`` per protected unit and adjacency of the claims, then one per
-        worst-case pair that is designed for the system. A ``Skip`` states why there is no
-        experiment for a claim.
+        worst-case pair that is designed for the system. A ``Skip`` states why a claim has no
+        experiment.
 
         ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the histories.
@@ -342,6 +334,7 @@ class LocalGame(canary_game.CanaryGame):
                 "of its own. Play another game"
             )
             return
+        # In the local model, a client's randomizer must protect any input.
         local_model = all(each.scope.adjacency is Adjacency.ANY_PAIR for each in claims)
         steers = target.has_independent_rounds or local_model
         divisor = canary_game.QUICK_RUNS_DIVISOR if case.is_quick else 1
@@ -378,8 +371,8 @@ class LocalGame(canary_game.CanaryGame):
 def _make_prover(
     target: Target, pair: WorstPair, one_in: int
 ) -> Callable[[float], TracingResult] | None:
-    """A function that computes a lower bound at a delta without sampling error, from a trace of the
-    client's code on the two histories of ``pair``; None if the code is not available.
+    """A function of delta that traces the client's code on the two histories of ``pair``, and
+    computes a lower bound without sampling error; None if the code is not available.
 
     ``one_in``: divisor of the number of outputs that are drawn to check the trace.
     """

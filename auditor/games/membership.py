@@ -31,19 +31,16 @@ N_KNOWN_ITEMS = 5
 def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses whether a user has an item; returns rows of the report.
 
+    A candidate is a pair of user and item. A member is a candidate whose user has the item; all
+    others are non-members. Each of up to 2,000 users (``Trial.max_attacked_users``) has up to 20
+    members, and equally many non-members, drawn uniformly.
+
     The metrics are AUC, with the ROC curve, and the true positive rate (TPR) at a false positive
     rate (FPR) of 1%. With fewer than 100 non-members, the FPR is 1 / number of non-members. Further
     metrics are the TPR at FPR 0.1% and 10%.
 
-    A candidate is a pair of user and item. A member is a candidate that is an interaction in the
-    data; all other candidates are non-members. The candidates are up to 20 members and equally many
-    non-members per user, drawn uniformly from the user's items and from all other items, for up to
-    2,000 users (``Trial.max_attacked_users``).
-
-    The baseline ``popularity`` scores a pair by the number of other users who have the item:
-    members are more popular than random non-members, so that a good guess is possible without
-    uploads. The attack gets this score as its prior, so that its gain over the baseline is due to
-    the uploads. The interval of the gain is paired by users.
+    The baseline ``popularity`` scores a pair by the number of other users who have the item. The
+    attack gets this score as its prior.
 
     The result is empty if the attack cannot read the messages. If there are too few candidates, the
     only row states this reason.
@@ -68,6 +65,9 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
             "each. Give data of users who have some items but not all."
         )
         return (game.make_skipped_row(reason),)
+    # Members are more popular than random non-members, so that a good guess is possible without
+    # uploads. The attack gets the popularity as its prior, so that its gain over the baseline is
+    # due to the uploads. The interval of the gain is paired by users.
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     prior = to_log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
     background = Background(candidate_pairs=pairs, prior_log_odds=prior, known_items=known_items)
@@ -139,18 +139,16 @@ def to_log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float
 def _describe_silence(
     scores: NDArray[np.float64], prior: NDArray[np.float64], items: NDArray[np.int64]
 ) -> str:
-    """Sentence for reports if the uploads add no information, or only information on items;
+    """Sentence for reports if the uploads change the order of no pairs, or distinguish only items;
     otherwise empty.
 
     ``prior``: scores without uploads (m,).
     ``items``: index of the item of each pair (m,).
-
-    - No information: the uploads do not change the order of any pairs.
-    - Only on items: all pairs with the same item have equal scores.
     """
     with_and_without_prior = (scores, np.round(scores - prior, 6))  # an attack may ignore the prior
     if any(np.ptp(values) == 0 for values in with_and_without_prior):
         return " The attack found no signal: the uploads do not change the order of any candidates."
+    # Uploads inform only on items if all pairs with the same item have equal scores.
     for values in with_and_without_prior:
         order = np.lexsort((values, items))
         same = items[order][1:] == items[order][:-1]
@@ -219,18 +217,14 @@ USER_MEMBERSHIP_FPRS = (0.1, 0.01, 0.001)
 def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses which users took part in a training; returns report rows.
 
+    Each training on half of the users is attacked in turn, by an adversary who has run all other
+    trainings. At most 2,000 users (``Trial.max_attacked_users``) are scored. The adversary knows
+    the ratings of all users with ratings, or, if these are more than ``MAX_PROFILES``, of the
+    scored users.
+
     The metrics are AUC, and the true positive rate (TPR) at false positive rates (FPR) of 10%, 1%
     and 0.1%. Rates below 1 / number of non-members (users who are absent from a training) are not
-    reported.
-
-    Each training on half of the users is attacked in turn, by an adversary who has run all other
-    trainings. The scored users are at most 2,000 (``Trial.max_attacked_users``). The adversary
-    knows the ratings of all users with ratings, or, if these are more than ``MAX_PROFILES``, only
-    those of the scored users.
-
-    The baseline scores a user by the number of ratings, and the gain over it is paired by users.
-    Each user is included with probability 1/2, so that no prior can help the attack, and the
-    baseline succeeds only by chance.
+    reported. The baseline scores a user by the number of ratings.
 
     The result is empty if the attack cannot read the messages, or if there are no trainings on
     halves of the users.
@@ -271,6 +265,8 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     if can_infer_participation(views[0], len(profiled)):
         note += " Clients draw nothing at random, so the adversary computes all users' messages."
     trainings = np.repeat(np.arange(len(views)), len(users))
+    # Each user is included with probability 1/2, so that no prior can help the attack, and the
+    # baseline succeeds only by chance. The gain over it is paired by users.
     curve = game.make_roc(
         values, members, whose, USER_MEMBERSHIP_FPRS, baseline=sizes, trainings=trainings
     )

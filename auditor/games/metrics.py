@@ -98,12 +98,11 @@ def compute_set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDAr
 class RocBand:
     """ROC curve with its pointwise confidence band, at k false positive rates.
 
-    A member is a candidate for which a guess of "yes" is right; all other candidates are
-    non-members.
+    Members are the candidates for which a guess of "yes" is right.
 
-    ``fpr``: false positive rates (k,), the shares of non-members that are classified as members.
-        The rates are evenly spaced on a logarithmic scale from 1 / number of non-members to 1.
-    ``tpr``: true positive rates (k,), the shares of members that are classified as members.
+    ``fpr``: false positive rates (k,), evenly spaced on a logarithmic scale from 1 / number of
+        non-members to 1.
+    ``tpr``: true positive rates (k,).
     ``low``, ``high``: ends of the confidence intervals of ``tpr`` (k,).
     """
 
@@ -119,10 +118,10 @@ class Roc:
 
     ``auc``: area under the curve.
     ``tpr``: true positive rate by false positive rate. False positive rates below 1 / number of
-        non-members (candidates for which a guess of "yes" is wrong) are absent.
+        non-members are absent.
     ``band``: the curve and its confidence band.
     ``baseline_auc``, ``baseline_tpr``: area and true positive rates of the baseline.
-    ``auc_gain``, ``tpr_gain``: ``auc`` and ``tpr`` minus those of the baseline.
+    ``auc_gain``, ``tpr_gain``: ``auc`` and ``tpr`` minus the values of the baseline.
     """
 
     auc: Estimate
@@ -146,13 +145,14 @@ def get_auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
 def get_user_aucs(
     scores: NDArray[Any], members: NDArray[np.bool_], users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
-    """Area under the ROC curve (``get_auc``) of each user's candidates separately, shape (n,).
+    """Area under the ROC curve (``get_auc``) of each user's candidates, in ascending order of
+    users.
 
     ``scores``: score per candidate (m,).
-    ``members``: whether each candidate is a member, for which a guess of "yes" is right (m,).
+    ``members``: whether a guess of "yes" is right for each candidate (m,).
     ``users``: index of the user of each candidate (m,).
 
-    Users are in ascending order. The value is NaN for users without members or without non-members.
+    The result has one value per user. The value is NaN without members or without non-members.
     """
     names, cluster = np.unique(users, return_inverse=True)
     order = np.lexsort((scores, cluster))
@@ -186,16 +186,19 @@ def make_roc(
 
     ``scores``: score per candidate (m,), larger if the attack guesses "member".
     ``members``: whether each candidate is a member (m,).
-    ``users``: index of the user of each candidate (m,). The candidates of one user are resampled
-        together, and thresholds are recomputed in each replicate.
+    ``users``: index of the user of each candidate (m,).
     ``fprs``: false positive rates. Rates below 1 / number of non-members are left out.
-    ``baseline``: scores of the candidates without the attack (m,). The intervals of gains are
-        paired: both curves are computed from the same resampled users.
+    ``baseline``: scores of the candidates without the attack (m,).
     ``trainings``: training of each candidate (m,), if the candidates of a training share
-        randomness; otherwise None. Trainings are resampled like users: the weight of a candidate is
-        the number of draws of its user times the number of draws of its training. The intervals
-        cover at least as often as stated (Owen 2007, The pigeonhole bootstrap).
+        randomness; otherwise None.
+
+    Bootstrap over users and trainings: Owen 2007, The pigeonhole bootstrap.
     """
+    # The candidates of one user are resampled together, and thresholds are recomputed in each
+    # replicate. Trainings are resampled like users: the weight of a candidate is the number of
+    # draws of its user times the number of draws of its training. So the intervals cover at least
+    # as often as stated (Owen 2007). Gains are paired: both curves are computed from the same
+    # resampled users.
     names, cluster = np.unique(users, return_inverse=True)
     negatives = int(np.count_nonzero(~members))
     resolved = [fpr for fpr in fprs if 1.0 - 1e-9 <= fpr * negatives < negatives]
@@ -207,16 +210,17 @@ def make_roc(
     is_single = len(groups) <= 1
     again = np.ones((N_BOOTSTRAPS, 1)) if is_single else draw_bootstrap_weights(len(groups), rng)
 
-    def drawn(scored: NDArray[Any]) -> NDArray[np.float64]:
+    # ROC values (area, then heights) of the scores in every bootstrap replicate.
+    def resample(scored: NDArray[Any]) -> NDArray[np.float64]:
         return get_weighted_rocs(scored, members, rates, (cluster, group), (weights, again))
 
-    value, replicates = _compute_roc(scores, members, rates), drawn(scores)
+    value, replicates = _compute_roc(scores, members, rates), resample(scores)
     # A replicate without members or without non-members has no curve.
     whole = np.isfinite(replicates[:, 0])
     n, k = len(names), 1 + len(resolved)
     figures = _make_intervals(value[:k], replicates[whole, :k], n, confidence, 0.0)
     below = _compute_roc(baseline, members, rates)
-    gained = (replicates - drawn(baseline))[whole, :k]
+    gained = (replicates - resample(baseline))[whole, :k]
     gains = _make_intervals((value - below)[:k], gained, n, confidence, -1.0)
     low, high = _interval_ends(value[k:], replicates[whole, k:], n, confidence, 0.0)
     return Roc(
@@ -272,18 +276,15 @@ def make_bootstrap_interval(
 ) -> Estimate:
     """Returns an estimate with the percentile interval of a bootstrap, within [``min_value``, 1].
 
-    The interval is widened for a small number of users.
-
     ``value``: the point estimate.
     ``replicates``: values of the bootstrap replicates (b,).
-    ``n``: number of independent units (users).
+    ``n``: number of independent units (users), for which the interval is widened if they are few.
     ``confidence``: confidence of the interval, in (0, 1).
-
-    An end of the interval that equals ``value`` is replaced by the end of the exact binomial
-    interval for n users with the same value.
     """
     ends = _interval_ends(np.array([value]), replicates[:, None], n, confidence, min_value)
     low, high = (float(end[0]) for end in ends)
+    # An end that equals ``value`` is replaced by the end of the exact binomial interval for n users
+    # with the same value.
     missed = 1 - ((1 - confidence) / 2) ** (1 / n)
     if value - low <= 1e-9:
         low = value - missed * (value - min_value)
@@ -325,8 +326,7 @@ def get_weighted_rocs(
     clusters: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]],
     weights: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Computes the area under the ROC curve, and true positive rates at k false positive rates, for
-    each of b bootstrap weightings.
+    """Computes the ROC curve for each of b bootstrap weightings.
 
     ``scores``: score of each candidate (m,), larger if the attack guesses "member".
     ``members``: whether each candidate is a member (m,).
@@ -335,9 +335,10 @@ def get_weighted_rocs(
     ``weights``: weight of each user (b, users) and of each training (b, trainings). The weight of a
         candidate is the product of the two.
 
-    The result has shape (b, 1 + k), the area first. Curves are linear across equal scores. A
-    weighting without members, or without non-members, gives NaN. Raises InputError if ``scores``
-    contain NaN, or if ``members`` are all true or all false.
+    The result (b, 1 + k) has the area, then the true positive rates at ``rates``. Curves are linear
+    across equal scores. A weighting without members, or without non-members, gives NaN.
+
+    Raises InputError if ``scores`` contain NaN, or if ``members`` are all true or all false.
     """
     if np.isnan(scores).any():
         raise InputError("Expected scores without NaN, got NaN. Let the attack return numbers.")
@@ -385,11 +386,11 @@ def _fill_rocs(
     rates: tuple[NDArray[np.float64], NDArray[np.int64]],
     results: NDArray[np.float64],
 ) -> None:
-    """Fills ``results`` (b, 1 + k) with the area under the ROC curve and its heights, for b
+    """Fills ``results`` (b, 1 + k) with the area and the heights of the ROC curve, for b
     weightings.
 
-    ``candidates``: in descending order of scores, four arrays (m,): 1 for a member and 0 for a
-        non-member, whether the candidate is the last of equal scores, its user, its training.
+    ``candidates``: four arrays (m,), in descending order of scores: 1 for a member and 0 for a
+        non-member; whether the candidate is the last of equal scores; its user; its training.
     ``weights``: weight of each user (b, users) and of each training (b, trainings).
     ``totals``: total weight of members and of non-members (b,).
     ``rates``: ascending false positive rates, and the column of ``results`` for each rate.
@@ -448,17 +449,15 @@ GAIN_METRIC = "gain"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guesses:
-    """Guesses of the class of each of n users, in r draws of the users whose class the adversary
-    knows.
+    """Guesses of the class of each of n users, in r draws. A draw chooses at random the users whose
+    class the adversary knows.
 
     ``true_classes``: code of each user's true class (n,).
-    ``class_guesses``: guessed codes (r, n); ``NOT_GUESSED_CODE`` for users whose class is known in
-        a draw.
+    ``class_guesses``: guessed codes (r, n); ``NOT_GUESSED_CODE`` for users whose class is known.
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
-    ``guess_probs``: probabilities with which a random guesser names each class in a draw (r, C);
-        None if guesses are not random. With probabilities, ``guess_truth_counts`` are expected
-        numbers, and ``class_guesses`` only marks known users.
+    ``guess_probs``: for random guesses, the probability of each class in a draw (r, C); otherwise
+        None. With probabilities, ``class_guesses`` only marks known users.
     """
 
     true_classes: NDArray[np.int64]
@@ -469,8 +468,8 @@ class Guesses:
 
     @property
     def guess_truth_counts(self) -> NDArray[np.float64]:
-        """Counts by draw, user, kind and class, (r, n, 3, C). The three kinds are right guesses,
-        true classes, and guesses.
+        """Counts by draw, user, kind and class (r, n, 3, C); expected counts if guesses are random.
+        The three kinds are right guesses, true classes, and guesses.
 
         All counts of a user are 0 in a draw in which the adversary knows the user's class.
         """
@@ -521,14 +520,12 @@ def estimate_metrics(
 ) -> dict[str, Estimate]:
     """Estimates every metric of guessed classes with its interval, by name of the metric.
 
-    ``guess``: the guesses, in one or several draws of the users whose class the adversary knows.
-        Values are means over draws.
+    ``guess``: the guesses. Values are means over the draws of known users.
     ``confidence``: confidence of the intervals, in (0, 1).
     ``baseline``: guesses of a baseline for the same users and draws, or None.
 
     The metrics are macro, micro and weighted F1, balanced accuracy and, with scores, AUC. With a
-    ``baseline``, ``GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline``
-    in the same draws.
+    ``baseline``, ``GAIN_METRIC`` is the gain in macro F1 over the baseline.
     """
     tallies = guess.guess_truth_counts
     _, n, _, classes = tallies.shape
@@ -561,7 +558,8 @@ def estimate_metrics(
 
 
 def compute_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
-    """Macro F1 in each of r draws of the users whose class the adversary knows (r,).
+    """Macro F1 in each of r draws (r,). A draw chooses at random the users whose class the
+    adversary knows.
 
     If guesses are random (``guess_probs``), the value is the exact expectation.
     """
@@ -573,7 +571,9 @@ def compute_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
 
 
 def get_mean_f1(guesses: Guesses) -> float:
-    """Returns the mean of macro F1 over all draws of the users whose class the adversary knows."""
+    """Returns macro F1, averaged over all draws. A draw chooses at random the users whose class the
+    adversary knows.
+    """
     return float(compute_f1_per_draw(guesses).mean())
 
 
@@ -582,10 +582,9 @@ def get_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float6
 
     ``counts``: number n_c of users of each class (C,), with sum n.
     ``probabilities``: p_c of each class (C,).
-
-    The guesser names class c K times, K ~ Binomial(n, p_c), and is right K n_c / n times on
-    average, so E F1_c = sum over K of P(K) 2 K (n_c / n) / (K + n_c).
     """
+    # The guesser names class c K times, K ~ Binomial(n, p_c), and is right K n_c / n times on
+    # average, so E F1_c = sum over K of P(K) 2 K (n_c / n) / (K + n_c).
     n = round(float(counts.sum()))
     k = np.arange(n + 1)
     mass = stats.binom.pmf(k[None, :], n, probabilities[:, None])

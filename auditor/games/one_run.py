@@ -51,19 +51,19 @@ class CanaryDirections:
     The direction of a canary is the message for its first history minus the message for its second
     history.
 
-    ``own_row_directions``: the directions in the canary's own rows only (m, q). The own rows of an
-        item table are those of the canary's items, which contain nearly all information on its
-        history. The own row of a user table is the canary's row.
+    ``own_row_directions``: the directions in the canary's own rows (m, q): the rows of its items in
+        an item table, its row in a user table, otherwise all rows.
     ``flattened_directions``: the same directions as vectors with one entry per number of the sum of
-        messages (m, p); entries outside the own rows are 0. The sum has the rows of new items or of
-        canaries only (``CanarySet.sum_canary_rows``).
-    ``direction_midpoint_products``: for each canary, the inner product of its direction with the
-        mean of its two messages (m,).
-    ``sum_shape``: shape of the sum of messages, which has p entries.
+        messages (m, p). Entries outside the own rows are 0.
+    ``direction_midpoint_products``: inner product of each canary's direction with the mean of its
+        two messages (m,).
+    ``sum_shape``: shape of the sum of messages, in the rows of new items or of canaries only
+        (``CanarySet.sum_canary_rows``).
     ``expected_message_sum``: expected sum of messages if each canary sends the mean of its two
         messages; None if the sum has no expectation.
     """
 
+    # The rows of a canary's items contain nearly all information on its history.
     own_row_directions: NDArray[np.float32]
     flattened_directions: NDArray[np.float32] | sparse.csr_array
     direction_midpoint_products: Array
@@ -113,16 +113,14 @@ class CanaryScorer:
     history.
 
     ``canaries``: the canaries.
-    ``directions``: directions in each component (named array) of messages. If clients send models,
-        messages are replaced by changes of the model. For reports (randomized coordinates of a
-        gradient), messages are replaced by the gradients before randomization if these are stored.
+    ``directions``: directions in each component (named array) of messages.
     ``nonzero_masks``: for each component, an array of the shape ``CanaryDirections.sum_shape``: all
-        1 if any direction in the component is not 0, otherwise all 0. They take the place of
-        directions in ``projection.match_direction``.
+        1 if any direction is not 0, otherwise all 0.
     """
 
     canaries: CanarySet
     directions: Mapping[str, CanaryDirections]
+    # Masks take the place of directions in ``projection.match_direction``.
     nonzero_masks: Mapping[str, Array]
 
     @classmethod
@@ -150,6 +148,8 @@ class CanaryScorer:
         crowd: Mapping[str, Component] = {}
         if others.n_users:
             crowd = target.upload(others, rest, crowding, 1, compute).components
+        # Models are replaced by changes of the model, and reports (randomized coordinates of a
+        # gradient) by the gradients before randomization, if these are stored.
         plain, base_of = projection.get_noiseless, projection.get_subtracted_model
         directions = {
             name: CanaryDirections.compute(
@@ -170,14 +170,12 @@ class CanaryScorer:
         """Computes scores of m canaries (designed users) in a training, (m, f), from which an
         estimator guesses the history of each canary.
 
-        ``view``: messages that the adversary sees. If the adversary sees only their sums, ``view``
-            has the single messages, and this function adds them up, in the rows that are scored.
+        ``view``: messages that the adversary sees; single messages even if the adversary sees their
+            sums.
         ``vantage``: what the adversary sees, such as ``AGGREGATE`` for sums.
 
-        A column (f) is a pair of a source of messages and a stage (group of successive rounds).
-        Sources are, for example, the uploads, and the messages that are sent in the clear. If the
-        adversary sees sums and some messages are sent in the clear, the differences between
-        successive broadcasts are a further source.
+        A column is a pair of a source of messages, such as the uploads, and a stage (group of
+        successive rounds).
         """
         rounds = view.rounds
         models = [self._select_rows(each.broadcast) for each in rounds]
@@ -194,6 +192,8 @@ class CanaryScorer:
             scores = [_average(list(itertools.starmap(self._score_own, s))) for s in sources if s]
         else:
             scores = [self._solve_sums(self._yield_sums(view, models), len(rounds))]
+            # If some messages are sent in the clear, the differences between successive broadcasts
+            # are a further source.
             if any(seen.cleartext is not None for seen in rounds):
                 scores.append(self._solve_sums(steps, len(rounds) - 1))
         return np.column_stack([np.zeros((len(self.canaries), 0)), *scores])
@@ -219,9 +219,8 @@ class CanaryScorer:
         """Projections of the canaries' own messages on their directions, relative to the middle of
         the two expected messages (m,).
 
-        A direction is the difference between the messages for the two histories of a canary. Each
-        projection is divided by the length of the direction. The value is 0 for canaries without a
-        message.
+        A direction is the difference between the messages for the two histories of a canary.
+        Projections are divided by its length. The value is 0 for canaries without a message.
         """
         scores, squares = (np.full(len(self.canaries), number) for number in (0.0, _TINY))
         rows = np.flatnonzero(uploads.users >= self.canaries.other_users.n_users)
@@ -239,14 +238,13 @@ class CanaryScorer:
         return np.asarray(scores / np.sqrt(squares))
 
     def _solve_sums(self, rounds: Iterable[Mapping[str, NDArray[Any]]], count: int) -> Array:
-        """Coefficient of each canary's direction in sums of messages (m, stages).
+        """Coefficient of each canary's direction in sums of messages (m, stages), by least squares.
 
         ``rounds``: sum of the messages of each round, by component.
         ``count``: number of rounds, which are split into stages.
 
         A direction is the difference between the messages for the two histories of a canary.
-        Directions need not be orthogonal. The coefficients are solved by least squares with a small
-        ridge, and scaled by the lengths of the directions.
+        Coefficients are scaled by the lengths of the directions.
         """
         stages, remaining = [], iter(rounds)
         for size in map(len, _to_stages(count)):
@@ -257,6 +255,7 @@ class CanaryScorer:
         used = {key: self.directions[key].flattened_directions for stage in stages for key in stage}
         if not used:
             return np.zeros((len(self.canaries), 0))
+        # Directions need not be orthogonal; a small ridge makes the solution unique.
         gram: Any = sum(matrix @ matrix.T for matrix in used.values())
         squares = np.asarray(gram.diagonal(), float)
         ridge = _RIDGE * squares.mean() + _TINY
@@ -268,18 +267,16 @@ class CanaryScorer:
         return np.asarray(np.sqrt(squares)[:, None] * np.stack(solved, axis=1))
 
     def _yield_residuals(self, parts: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Array]]:
-        """Yields, for each component, the residual of the sum of messages: the sum minus its
-        expectation.
+        """Yields, for each component, the sum of messages minus its expectation, divided by the
+        root mean square of all residuals.
 
         ``parts``: sum of the messages of one round, by name.
-
-        Residuals are divided by their root mean square. The expectation is scaled by least squares,
-        because the length of model steps is unknown.
         """
         pairs = self._match_arrays({name: np.shape(part) for name, part in parts.items()})
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
         expected = {name: self.directions[key].expected_message_sum for name, key in pairs}
         known = {name: total for name, total in expected.items() if total is not None}
+        # The expectation is scaled by least squares, because the length of model steps is unknown.
         share = projection.sum_products((rest[name], total) for name, total in known.items())
         share /= projection.sum_products((total, total) for total in known.values()) + _TINY
         for name, total in known.items():
@@ -289,20 +286,21 @@ class CanaryScorer:
         yield from ((key, rest[name] / scale) for name, key in pairs)
 
     def _match_arrays(self, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[str, str]]:
-        """Pairs of an array and the component on whose direction (difference of the canaries'
-        messages) the array is projected, both by name.
+        """Pairs of an array and the component on whose directions the array is projected, both by
+        name.
 
         ``shapes``: shape of each array, by name.
 
-        Arrays are matched by name. If no name has a direction, arrays are matched by shape. Two
-        examples of this case: a model of another name, and a second message that contains the noise
-        of the first message.
+        Arrays are matched by name. If no name has a direction (difference of a canary's messages),
+        arrays are matched by shape.
         """
         pairs = [
             (name, key)
             for name, shape in shapes.items()
             if (key := projection.match_direction(name, shape, self.nonzero_masks)) is not None
         ]
+        # Examples of a match by shape: a model of another name, and a second message that contains
+        # the noise of the first message.
         own = [(name, key) for name, key in pairs if name == key and self.nonzero_masks[key].any()]
         return own or [(name, key) for name, key in pairs if shapes[name]]
 
@@ -377,17 +375,15 @@ class OneRunSimulator:
     """Simulates one training of users and many canaries (designed users), and scores the canaries.
 
     ``target``: the system.
-    ``canaries``: the canaries and all other users.
+    ``canaries``: the canaries, each with one of two histories at random, and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``machine``: device and memory of the training.
-    ``n_standalone_features``: number of features, each of which may serve alone as a score.
-        Always 0, because the decision rule combines all features.
-
-    Every canary has one of two histories (interactions of a user) at random. The adversary knows
-    all other users, both histories of every canary, and one broadcast at which it computes expected
-    messages: the first broadcast, or the released model if it sees only this model.
+    ``n_standalone_features``: number of features that may each serve alone as a score: always 0.
     """
 
+    # The adversary knows all other users, both histories of every canary, and one broadcast at
+    # which it computes expected messages: the first broadcast, or the released model if it sees
+    # only this model.
     target: Target
     canaries: CanarySet
     vantages: tuple[Vantage, ...]
@@ -404,11 +400,10 @@ class OneRunSimulator:
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
         """Runs one training; returns the scores of m canaries, and the histories that they have.
 
-        - ``HAS_FIRST_KEY``: 1 for each canary with its first history, and 0 for each other (m, 1).
+        - ``HAS_FIRST_KEY``: 1 for each canary with its first history, otherwise 0 (m, 1).
         - Name of an adversary (vantage): the scores that it computes for each canary (m, f).
 
-        ``world`` and ``size`` are ignored, because each canary has one of the two histories at
-        random.
+        ``world`` and ``size`` are ignored.
         """
         tossing, training, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
@@ -518,6 +513,7 @@ class OneRunGame(canary_game.CanaryGame):
         ``runs`` is ignored, because each call runs one training.
         """
 
+        # Scores of the canaries of one training, and whether each canary has its first history.
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             scores = draws.draw_features(str(scope.vantage), 0, 1, stream)
             first = draws.draw_features(HAS_FIRST_KEY, 0, 1, stream)

@@ -42,14 +42,13 @@ class ExpectedMessages:
     """Expected messages at one broadcast, by component (named array), for an adversary who knows
     all data.
 
-    ``world_gap``: mean message of the canary (designed user) in the first world
-        (neighbouring input) minus its mean message in the second world.
+    ``world_gap``: mean message of the canary (designed user) in the first world (neighbouring
+        input) minus its mean message in the second world.
     ``canary_mean``: mean message of the canary, averaged over the two worlds.
     ``message_sum``: ``canary_mean`` plus the sum of the messages of all other users.
 
-    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. These two
-    fields omit components of reports (randomized coordinates of a gradient) and of bits, whose
-    values are all random.
+    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. They omit
+    reports (randomized coordinates of a gradient) and bits.
     """
 
     world_gap: Directions
@@ -62,10 +61,8 @@ def get_received(broadcast: Broadcast | None, users: slice | NDArray[np.intp]) -
 
     A user receives only the user's own row of a table with one row per user.
 
-    ``users``: indices of the users. ``CANARY_ROWS`` is the last user (the canary, a designed user),
-        and ``OTHER_ROWS`` are all other users.
-
-    Returns None if ``broadcast`` is None.
+    ``users``: indices of the users: ``CANARY_ROWS`` for the last user (the canary, a designed
+        user), ``OTHER_ROWS`` for all other users.
     """
     if broadcast is None or np.ndim(broadcast.get("users", 0)) != 2:
         return broadcast
@@ -86,9 +83,6 @@ def estimate_messages(
     ``profiles``: data of the canary with each of its two histories (two rows).
     ``n_uploads``: number of uploads of the canary per history; other users upload once.
     ``others``: data of all other users, or None to leave them out.
-
-    If a component (named array) stores its messages before noise is added, these messages are
-    averaged.
     """
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
@@ -102,6 +96,7 @@ def estimate_messages(
         first, second = (_average_messages(sent[name]) for sent in pair)
         base = get_subtracted_model(part, name, received)
         apart[name] = first - second
+        # The values of reports and bits are all random.
         if part.kind in (Payload.REPORTS, Payload.BITS):
             continue
         total[name] = own[name] = 0.5 * (first + second) - base
@@ -161,21 +156,24 @@ def _average_messages(sent: Component) -> Array:
 
 
 def match_direction(name: str, shape: tuple[int, ...], directions: Directions) -> str | None:
-    """Returns the name of the entry of ``directions`` on which a message array is projected; None
-    if there is no such entry.
+    """Returns the name of the entry of ``directions`` on which a message array is projected.
 
     ``name``, ``shape``: name and shape of the array.
     ``directions``: expected difference of the canary's (designed user's) messages between the two
         worlds (neighbouring inputs), by array name.
 
-    - Usually the result is ``name``, if its entry has this ``shape`` and is not 0.
-    - Otherwise it is the first entry of the same ``shape`` that is not 0. Two examples of this
-      case: a model that is broadcast under another name, and a client's second message, which
-      contains the noise of its first message.
+    The result is the first of these that exists:
+
+    - ``name``, if its entry has this ``shape`` and is not 0;
+    - another entry of this ``shape`` that is not 0;
+    - ``name``, if its entry has this ``shape``;
+    - None.
     """
     own = name if name in directions and directions[name].shape == shape else None
     if own is not None and directions[own].any():
         return own
+    # Examples of a match by shape: a model that is broadcast under another name, and a client's
+    # second message, which contains the noise of its first message.
     return next((n for n, each in directions.items() if each.shape == shape and each.any()), own)
 
 
@@ -206,20 +204,20 @@ def compute_features(
     ``canary``: index of the canary among the users.
 
     In each round, let x be the observed array, m its expectation averaged over the two histories, d
-    the difference between the two expected messages, and s the mean square of x - m. If x - m is
-    Gaussian noise of variance s, then <x, d> / s - <m, d> / s is a log-likelihood ratio. Both terms
-    are summed over rounds, with and without division by their standard deviations (``_combine``).
-    This gives six features per source of messages, such as the uploads, or the messages in the
-    clear. Further features depend on the vantage:
+    the difference between the two expected messages, and s the mean square of x - m. Each source of
+    messages, such as the uploads, has six features: <x, d> / s and <m, d> / s, summed over rounds
+    in three ways (``_combine``). Further features depend on the vantage:
 
     - messages linked to users: the slope by which the canary's message follows the length of d;
     - messages not linked to users: the largest <x, d> / s of a single message;
-    - released model: the first entries of the row of the first new item, which no user but the
-      canary has rated.
+    - released model: the first entries of the row of the first new item.
     """
+    # If x - m is Gaussian noise of variance s, then <x, d> / s - <m, d> / s is a log-likelihood
+    # ratio.
     if view.vantage is Vantage.RELEASE:
         (last,) = view.rounds
         model = last.broadcast or {}
+        # No user but the canary has rated the first new item.
         rows = [
             np.asarray(part, float)[-N_NEW_ITEMS].ravel()[:_MAX_ENTRIES]
             for part in model.values()
@@ -289,12 +287,10 @@ def _fit_slope(points: Sequence[tuple[float, float]]) -> float:
     """Least-squares slope of the second number of ``points`` over the first; 0 if the first numbers
     are equal.
 
-    ``points``: for each round, the length of the difference between the messages of the two worlds
-        (neighbouring inputs), and the length of the canary's message in this direction.
-
-    A summand that is the same in all rounds, such as noise that is drawn once, does not change the
-    slope.
+    ``points``: for each round, the two lengths that ``_measure_lengths`` returns.
     """
+    # A summand that is the same in all rounds, such as noise that is drawn once, does not change
+    # the slope.
     lengths, extents = np.array(points).reshape(-1, 2).T
     off = lengths - lengths.mean() if len(lengths) else lengths
     square = float(off @ off)
@@ -309,8 +305,7 @@ def _read_unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
     - Every message, except reports (randomized coordinates of a gradient): the largest score of
       each round, summed over rounds.
     - Messages of parties (organisations that take part as one client): also the largest sum over
-      rounds of one sender's scores. Parties send in the same order in all rounds, but it is not
-      public which party has the canary.
+      rounds of one sender's scores.
     """
     sums, singles = [], []
     for of_round, expected in zip(view.rounds, known, strict=True):
@@ -329,6 +324,7 @@ def _read_unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
     if not all(singles):
         return _combine(sums)
     tops = sum(max(values) for values in singles)
+    # Parties send in the same order in all rounds, but it is not public which party has the canary.
     steady = view.vantage is Vantage.SERVER and len({len(values) for values in singles}) == 1
     over = [float(np.sum(singles, axis=0).max())] if steady else []
     return np.concatenate([_combine(sums), [tops, *over]])
@@ -345,11 +341,10 @@ def subtract_model(
     """Turns sums of models into sums of model changes, and leaves sums of changes as they are.
 
     ``parts``: sums over ``count`` messages, by name of the array.
-
-    An array with the name of an array of ``broadcast`` may be a sum of models or of changes.
-    ``compute_sum_change`` takes it as a sum of models if subtracting ``count`` times the array of
-    ``broadcast`` brings it nearer to zero.
+    ``broadcast``: the model that clients changed, or None.
     """
+    # An array is taken as a sum of models if subtracting ``count`` times the broadcast array of its
+    # name brings it nearer to zero (``compute_sum_change``).
     known = broadcast or {}
     return {
         name: compute_sum_change(part, known[name], count)
@@ -401,15 +396,17 @@ def _match_parts(
 def _compute_ratios(
     seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions, *, known: bool = False
 ) -> tuple[float, float, float]:
-    """Computes <x, d>, <m, d> and <d, d>, each divided by the mean square of the residual x - c m.
+    """Three inner products of a round's messages, each divided by the variance of their noise.
 
-    x is the observation ``seen``, d the difference ``along`` between the worlds' messages, and m
-    the expectation ``middle`` of x, averaged over the two worlds. All results are 0 if no component
-    of x has a direction. c is estimated by least squares, because the length of model steps is
-    unknown. If ``known``, c is 1, the first result is <x - m, d>, and the second is 0.
+    x is the observation ``seen``, d the difference ``along`` between the messages of two worlds
+    (neighbouring inputs), and m the expectation ``middle`` of x, averaged over the two worlds. The
+    products are <x, d>, <m, d> and <d, d>; if ``known``, <x - m, d>, 0 and <d, d>. The variance is
+    the mean square of x - c m, where c is 1 if ``known``. All are 0 if no component has a
+    direction.
     """
     parts, c = list(_match_parts(seen, along, middle)), 1.0
     pairs = [(x, m) for x, _, m in parts if m is not None]
+    # The factor c is estimated by least squares, because the length of model steps is unknown.
     if not known and pairs:
         c = sum_products(pairs) / (sum_products((m, m) for _, m in pairs) + _TINY)
     rests = [x if m is None else x - c * m for x, _, m in parts]
@@ -425,9 +422,7 @@ def _compute_ratios(
 def _combine(rounds: Sequence[tuple[float, float, float]]) -> Array:
     """Features of all rounds together (6,): three for <x, d>, and the same three for <m, d>.
 
-    ``rounds``: for each round, <x, d>, <m, d> and <d, d> of the observation x, its expectation m
-        and the difference d between the messages of two worlds (neighbouring inputs), each divided
-        by the variance of the noise.
+    ``rounds``: the three inner products of ``_compute_ratios`` for each round.
 
     The three features are:
 

@@ -1,9 +1,8 @@
 """Features of a client's own messages, by which an adversary distinguishes two worlds (neighbouring
 inputs).
 
-From messages of the two worlds, statistics of each entry are learnt: its mean, its variance, how
-often it is exactly 0, and how often its row is sent. Some features are sums over a message's
-entries, weighted by the difference of one statistic between the worlds if it is significant.
+Statistics of each entry are learnt from messages of the two worlds: its mean, its variance, how
+often it is exactly 0, and how often its row is sent.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Array = NDArray[np.float64]
 MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
 MAX_LEARNT_MESSAGE_NUMBERS = 1 << 22
-# Description of the adversary's score in the local game, for reports.
+# Text for reports: how the adversary of the local game scores a message.
 LOCAL_SCORE_TEXT = (
     "each part of a message: its length, its largest entry, and its entries, squares, exact zeros "
     "and sent rows, weighted by how far these differ between the two inputs"
@@ -85,22 +84,21 @@ class MessageStats:
     """Statistics by which messages of the two worlds (neighbouring inputs) differ, for one
     component (named array) of messages.
 
-    All arrays have one value per entry of a message, in one dimension.
+    All arrays have one value per entry of a message, in one dimension. A weight is 0 if the
+    difference between the two worlds is not significant.
 
     ``subtracted_model``: value that is subtracted from messages to get changes of the model.
     ``mean_of_worlds``: mean message, averaged over the two worlds.
-    ``mean_difference``: mean message of the first world minus that of the second world.
+    ``mean_difference``: mean message of the first world minus mean message of the second world.
     ``world_difference_variance``: squared standard error of ``mean_difference``, due to the
-        client's own randomness; noise that is added to messages does not contribute.
+        client's own randomness without the added noise.
     ``message_variance``: variance of a message within a world.
-    ``message_value_weight``: difference between the means of the two worlds divided by
-        ``message_variance``; 0 if it is not significant.
+    ``message_value_weight``: weight of values: difference of the worlds' means, divided by
+        ``message_variance``.
     ``squared_deviation_weight``, ``zero_indicator_weight``, ``sent_row_weight``: weights of squared
-        deviations, of exact zeros and of rows that are sent; 0 if their difference is not
-        significant.
+        deviations, of exact zeros and of rows that are sent.
     ``squared_distance_of_means``: squared distance of the worlds due to their means, in variances
-        within a world. None if messages are stored before noise is added: ``compute_distance``
-        computes the distance from the stored messages.
+        within a world; None if messages are stored before noise is added.
     ``squared_other_distance``: squared distance of the worlds due to squared deviations, exact
         zeros and sent rows.
     """
@@ -124,15 +122,9 @@ class MessageStats:
         """Learns the statistics from messages of the two worlds (neighbouring inputs), drawn in
         pairs with the same randomness.
 
-        ``parts``: messages of the first world, and the same number of messages of the second world.
-        ``base``: values of the d entries of a message, such as the broadcast model, that are
-            subtracted from every message (d,).
-        ``has_noise``: whether messages are read with the noise that is added to them. If false, no
-            noise is drawn, and all statistics are those of messages before noise is added.
-
-        Randomness with the same effect in the two worlds, such as added noise, cancels in the
-        difference of a pair. Means are always those of messages before noise is added, if these are
-        stored.
+        ``parts``: messages of the first world, and equally many of the second world.
+        ``base``: values that are subtracted from every message, such as the broadcast model (d,).
+        ``has_noise``: whether messages are read with the noise that is added to them.
         """
         moments, step, count = (_Moments(), _Moments()), _choose_step(parts[0]), len(parts[0])
         bodies = [
@@ -145,6 +137,8 @@ class MessageStats:
             numbers = [_read_changes(body, block, base) for body in bodies]
             for sums, x, body in zip(moments, numbers, bodies, strict=True):
                 sums.add(x, _flag_sent(body, block))
+            # Randomness with the same effect in the two worlds, such as added noise, cancels in the
+            # difference of a pair.
             twins += ((numbers[0] - numbers[1]) ** 2).sum(axis=0)
         first, second = moments
         means = [each.mean("x") for each in moments]
@@ -156,6 +150,7 @@ class MessageStats:
         middle = (means[0] + means[1]) / 2
         chance = np.maximum(twins / count - measured**2, 0.0) / count
         error, before = chance, [part for part in parts if isinstance(part, RandomizedMessages)]
+        # Means are those of messages before noise is added, if these are stored.
         if before:
             apart, chance, between = _compare_noiseless(before, base)
             middle = middle if between is None else between
@@ -217,17 +212,13 @@ class MessageStats:
         (one of two neighbouring inputs).
 
         ``part``: the messages.
-        ``along``: vector on which messages, flattened to d entries, are projected for the first
-            number (d,).
+        ``along``: vector on which messages, flattened to d entries, are projected (d,).
 
-        Weights are fields of this object, learnt from messages of the two worlds. The numbers of a
-        message are, in this order:
+        The numbers of a message are, in this order (weights are fields of this object):
 
         1. the inner product with ``along``;
-        2. the sum of entries, each clipped to the range between the two mean messages, centred,
-           divided by its standard deviation, and signed by ``mean_difference`` (the optimal
-           statistic for Laplace noise);
-        3. the weighted sum of entries whose means differ significantly;
+        2. the signed sum of entries, each clipped to the range between the two mean messages;
+        3. the weighted sum of entries;
         4. the weighted sum of squared deviations;
         5. the weighted sum of exact zeros;
         6. the weighted sum of rows that are sent;
@@ -239,6 +230,8 @@ class MessageStats:
         step = _choose_step(part)
         differ = np.flatnonzero(self.mean_difference)
         difference = self.mean_difference[differ]
+        # The second number is the optimal statistic for Laplace noise: entries are clipped,
+        # centred, divided by their standard deviation, and signed by ``mean_difference``.
         half = np.abs(difference) / 2
         signs = np.sign(difference) / np.sqrt(self.message_variance[differ])
         for at in range(0, len(part), step):
@@ -293,16 +286,16 @@ def choose_n_messages(
     max_messages: int = MAX_MESSAGES,
     max_numbers: int = MAX_LEARNT_MESSAGE_NUMBERS,
 ) -> int:
-    """Chooses the number of messages per world (neighbouring input) from which the differences
-    between the two worlds are learnt.
+    """Chooses the number of messages per world (neighbouring input) from which differences are
+    learnt.
 
     ``profiles``: data of the client in the two worlds (two rows).
-    ``max_messages``: maximum number of messages per world, except for reports.
-    ``max_numbers``: maximum count of numbers in all messages of a world, except for reports. At
-        least ``MIN_MESSAGES`` messages are used even if they have more numbers.
+    ``max_messages``: maximum number of messages per world.
+    ``max_numbers``: maximum count of numbers in all messages of a world. At least ``MIN_MESSAGES``
+        messages are used even if they have more numbers.
 
-    If messages have reports (a few randomized coordinates of a gradient each), the number that
-    these limits allow is multiplied by ``_REPORT_COPIES``.
+    For reports (a few randomized coordinates of a gradient each), the result is multiplied by
+    ``_REPORT_COPIES``.
     """
     parts = target.upload(profiles, broadcast, rng).components.values()
     size = sum(math.prod(part.shape) for part in parts)
@@ -325,8 +318,7 @@ def learn_message_stats(
     ``profiles``: data of the client in the two worlds (two rows).
     ``broadcast``: the broadcast that the client receives, or None.
     ``n_messages``: number of messages per world.
-    ``has_noise``: whether messages are read with their added noise; if false, before noise is
-        added.
+    ``has_noise``: whether messages are read with the noise that is added to them.
     """
     first, second = projection.draw_upload_pairs(target, profiles, broadcast, rng, n_messages)
     return {
@@ -338,15 +330,12 @@ def learn_message_stats(
 def get_directions(stats: StatsByArray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
     """Computes, for each message array, the flat vector on which it is projected, by array name.
 
-    The vector is the difference of the mean messages of two worlds (neighbouring inputs) divided by
-    the variance of each entry.
-
     ``stats``: statistics of each array, by name.
     ``shapes``: shape of each array, by name.
 
-    An array whose mean is the same in the two worlds gets the vector of another array of the same
-    shape, if there is one (``match_direction``). An example is a client's second message, which
-    contains the noise of its first message.
+    The vector is the difference of the mean messages of two worlds (neighbouring inputs) divided by
+    the variance of each entry. If this difference is 0, the vector of another array of the same
+    shape is used (``match_direction``).
     """
     shaped = {
         name: (each.mean_difference / each.message_variance).reshape(shapes[name])
@@ -365,14 +354,15 @@ def _compare_noiseless(
     ``parts``: messages of each world, which store the messages before noise is added.
     ``start``: value that is subtracted from messages, in one dimension.
 
-    Added noise cancels in the difference of two messages with the same randomness, but clipping
-    does not. If messages are clipped, the average is None.
+    The average is None if messages are clipped.
     """
     before, variances, count = [], [], len(parts[0])
     for part in parts:
         clean = part.clean_messages.to_dense(np.arange(count))
         before.append(np.asarray(clean.mean(axis=0)))
         variances.append(np.asarray(clean.var(axis=0), np.float64).ravel())
+    # Added noise cancels in the difference of two messages with the same randomness, but clipping
+    # does not.
     coins, randomize = parts[0].streams.take(np.arange(1)), parts[0].randomizer
     sent = [np.asarray(randomize(each[None], coins), np.float64).ravel() for each in before]
     plain = [np.asarray(each, np.float64).ravel() for each in before]

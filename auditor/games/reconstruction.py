@@ -37,8 +37,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     - ``all items``: every user has all items.
     - ``popular items``: every user has the n most popular items, for the n with the best mean F1.
 
-    The attack knows the popularity of items. Its gain over the best baseline is a mean over the
-    same users. The result is empty if the attack cannot read the messages.
+    The result is empty if the attack cannot read the messages.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -48,6 +47,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         return _score_anonymous(game, hidden)
     users = find_subjects(game.view).astype(np.int64)
     users = np.sort(game.rng.permutation(users)[: game.max_attacked_users])
+    # The attack knows the popularity of items.
     popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
     prior = to_log_odds(popularity, game.interactions.n_users)
     background = Background(subjects=users, prior_log_odds=prior)
@@ -73,17 +73,17 @@ def _score_anonymous(game: Trial, hidden: View) -> tuple[AttackRow, ...]:
     """Makes the row of the share of users whose whole item set is among the guessed sets, which
     have no senders.
 
-    ``hidden``: view in which messages have pseudonyms instead of senders.
+    ``hidden``: view in which messages have pseudonyms in place of senders.
 
-    Each guessed set counts for one user. Because a user sends once per round, the count of a set is
-    the largest number of its occurrences in one round. The result is empty if the attack guesses no
-    sets.
+    The result is empty if the attack guesses no sets.
     """
     guess = game.run_attack(Reconstruction, Background(), game.view)
     if guess.items is None:
         return ()
     truth = game.interactions.ratings.toarray() != 0
     packed, counts = np.packbits(guess.items, axis=1), Counter[bytes]()
+    # Each guessed set counts for one user. Because a user sends once per round, the count of a set
+    # is the largest number of its occurrences in one round.
     for one in hidden.rounds:
         assert one.uploads is not None
         counts |= Counter(map(bytes, packed[np.isin(guess.users, one.uploads.users)]))
@@ -170,13 +170,12 @@ def _make_row(
 
     ``values``: value of each user (n_users,), in [``min_value``, 1].
     ``baselines``: values of each baseline, of the same shape and range.
-
-    The row has no gain if the best baseline has the same value for all users.
     """
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
     estimate = game.estimate_mean(values, min_value)
     gain = game.estimate_mean(values - best, min_value - 1.0)
+    # A baseline with the same value for all users gives no gain.
     paired = gain if np.ptp(best) > 0 else None
     return game.make_row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
 

@@ -54,20 +54,18 @@ class RoundSimulator:
     ``message_stats``: statistics from which the features of the canary's own messages are computed.
     ``vantages``: adversaries (by what they see) for whom features are returned.
     ``n_rounds``: number of rounds of a run.
-    ``reducer``: function that computes features from a part of the canary's message; None to use
-        the whole message.
-    ``coordinate_scorer_by_array``: scorers of one message, which add up scores of its coordinates
-        ("votes" for one of the worlds), by array name.
+    ``reducer``: function that computes features from a part of the canary's message; None for the
+        whole message.
+    ``coordinate_scorer_by_array``: scorers of one message, by array name.
     ``sum_scorer_by_array``: scorers of the sum of all messages, by array name.
 
     The features depend on what the adversary sees:
 
     - server: statistics of the canary's own messages;
-    - shuffled messages: the sum over all messages of their projections on ``world_gap_by_array``,
-      and the maximum of the projections (except of reports);
+    - shuffled messages: sum and maximum of all messages' projections on ``world_gap_by_array``;
     - sums of messages (secure aggregation): only the sum of the projections.
 
-    The last features of each adversary are scores by the coordinate scorers.
+    The scores of the scorers follow as the last features.
     """
 
     target: Target
@@ -92,16 +90,14 @@ class RoundSimulator:
         n_rounds: int = 1,
         reducer: MessagesToFeatures | None = None,
     ) -> RoundSimulator:
-        """Makes a simulator: fits the adversary's features to repeated messages of the canary.
-
-        Features are numbers by which the adversary distinguishes the two histories of the canary
+        """Makes a simulator: fits the adversary's features to repeated messages of the canary
         (designed user).
 
         ``broadcast``: the server's broadcast of every round, or None.
         ``vantages``: adversaries (by what they see) for whom features are computed.
         ``n_rounds``: number of rounds of a run.
-        ``reducer``: function that computes features from a part of the canary's message; None to
-            use the whole message.
+        ``reducer``: function that computes features from a part of the canary's message; None for
+            the whole message.
         """
         along: projection.Directions = {}
         if set(vantages) - {Vantage.SERVER}:
@@ -129,10 +125,8 @@ class RoundSimulator:
 
     @property
     def n_standalone_features(self) -> int:
-        """Number of a run's last features that may each serve alone as the adversary's score.
-
-        Features are numbers that the adversary computes from messages. The last features are scores
-        by ``CoordinateScorer``, such as a log-likelihood ratio of the canary's two histories.
+        """Number of a run's last features that may each serve alone as the adversary's score: those
+        of ``CoordinateScorer``.
         """
         return 0 if self.reducer else N_MESSAGE_SCORES
 
@@ -334,17 +328,16 @@ def make_simulator(
     n_others: int = 0,
     reducer: MessagesToFeatures | None = None,
 ) -> RoundSimulator:
-    """Makes the simulation of rounds for a worst-case pair of user histories.
+    """Makes the simulation of rounds for a worst-case pair of user histories (interactions of a
+    user).
 
-    A history is all interactions of one user. The canary (designed user) has the first history in
-    one world, and the second in the other world.
-
-    ``pair``: the two histories and the broadcast.
+    ``pair``: the two histories and the broadcast. The canary (designed user) has the first history
+        in one world, and the second in the other world.
     ``system``: the system whose clients send.
     ``vantages``: adversaries, by what they see of the messages.
     ``n_others``: number of other users, who all have the second history.
-    ``reducer``: function by which the adversary reads a part of the canary's message; None to use
-        the whole message.
+    ``reducer``: function by which the adversary reads a part of the canary's message; None for the
+        whole message.
     """
     crowd = pair.profiles.take_users(np.ones(n_others, dtype=np.int64))
     canary = CanarySet(history_names=pair.world_names, histories=pair.profiles, other_users=crowd)

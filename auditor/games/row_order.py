@@ -51,8 +51,6 @@ class SimulatedClient:
     ``rating_values``: distinct values of the ratings.
     ``time_range``: smallest and largest timestamp.
     ``n_items_range``: minimum and maximum number of items per user, among users with items.
-
-    Ratings, timestamps and attributes of invented users are drawn at random from these values.
     """
 
     target: Target
@@ -98,6 +96,7 @@ class SimulatedClient:
             ratings = met
         count: int = ratings.shape[0]
         timed = self.catalogue.timestamps is not None
+        # Timestamps and attributes are drawn at random, as ratings are if only items are given.
         profiles = replace(
             self.catalogue,
             users=np.arange(count),
@@ -167,8 +166,7 @@ class ClientRowOrder:
 
         ``view``: the messages and public parameters that the adversary sees.
 
-        The result is empty (rows are in the order of the items) if the view has no client code, or
-        if the code is part of this package.
+        The result is empty if the view has no client code, or if the code is part of this package.
         """
         client, public, rng = view.public.device_code, view.public, np.random.default_rng(0)
         sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.is_cleartext]
@@ -189,6 +187,7 @@ class ClientRowOrder:
                 count, public.n_items, client.n_items_range, rng
             )
 
+            # Messages of some invented users.
             def send(
                 some: NDArray[np.intp], drawn: shadow_reader.Bits = histories
             ) -> Mapping[str, Component]:
@@ -285,15 +284,16 @@ def _find_order(
     ``histories``: whether each user has each item (n, n_items).
     ``is_last``: whether this is the last attempt. Only then an arbitrary order is fitted.
 
-    The row indices are None if messages support no order. Rows are compared with histories by their
-    lengths, and by their projections on the direction of largest variance. The dependence is
-    computed without an order of the rows.
+    The row indices are None if messages support no order.
     """
     rows = moved.reshape(len(moved), *moved.shape[1:2], -1)
     rows -= rows.mean(axis=0)
     direction = np.linalg.eigh(np.einsum("nrk,nrl->kl", rows, rows))[1][:, -1]
+    # Rows are compared with histories by their lengths, and by their projections on the direction
+    # of largest variance.
     numbers = [np.linalg.norm(rows, axis=2), rows @ direction, -rows @ direction]
     parts = (rows.reshape(len(rows), -1), *numbers[:2])
+    # The dependence is computed without an order of the rows.
     errors = max(row_places.score_dependence(part, histories) for part in parts)
     count, n_items = rows.shape[1], histories.shape[1]
     if abs(count - n_items) > ROW_OFFSETS[-1]:
@@ -327,8 +327,8 @@ _MAX_USERS = 400  # maximum number of users whose messages are compared with the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedRecording:
-    """A recording (stored uploads of a training), with the inferred order of the rows in its item
-    tables (the item to which each row belongs).
+    """A recording (stored uploads of a training), with the inferred item of each row in its item
+    tables.
 
     ``recording``: the recording. Its manifest (description) states the order, if the order could be
         inferred.
@@ -349,8 +349,8 @@ class OrderedRecording:
         """Infers which row belongs to which item in the item tables of a recording (stored uploads
         of a training).
 
-        ``truth``: the users' true interactions, by which orders are tested; None to keep the order
-            that the recording states.
+        ``truth``: the users' true interactions, by which orders are tested; None to keep the
+            recording's order.
         ``senders``: user of each sender, as a mapping or a CSV file; None if senders have the names
             of users.
         """

@@ -1,9 +1,8 @@
-"""Assumptions of the claims on systems of other projects (as opposed to the systems built into this
-package).
+"""Assumptions of the claims on systems of other projects: number of users, random sampling of
+users, messages of absent users.
 
-The assumptions are on the number of users, their random sampling, and messages of absent users. For
-the systems of this project, claims can be computed for any population. For systems of other
-projects, a claim is a fixed number.
+A claim on such a system is a fixed number. Claims on the systems of this package can be computed
+for any population.
 """
 
 from __future__ import annotations
@@ -64,15 +63,14 @@ def has_user_sampling(target: Target) -> bool:
 def choose_n_users(target: Target, users: int, max_users: int) -> int:
     """Chooses the number of users of a game besides the canary (a designed user).
 
-    ``users``: default number.
+    ``users``: default number, which is used for systems of this package.
     ``max_users``: number of users in the data.
 
-    The default is used for systems of this package. For a system of another project:
+    For a system of another project:
 
     - If its claims are made for n users: n - 1, because the canary is one of them.
-    - Otherwise the smallest number from ``users`` to ``max_users`` for which a whole number of
-      senders per round is within 2% of the system's share of senders; ``max_users`` if there is no
-      such number.
+    - Otherwise: the smallest number, from ``users`` to ``max_users``, for which the share of
+      senders per round can be within 2% of the system's; ``max_users`` if there is no such number.
 
     Raises InputError if the data have fewer users than the claims assume.
     """
@@ -86,6 +84,7 @@ def choose_n_users(target: Target, users: int, max_users: int) -> int:
                 f"got {max_users:,} users. Give data of more users, or claims for fewer users."
             )
         return origin.n_users - 1
+    # The number of senders per round is a whole number.
     totals = np.arange(min(users, max_users), max_users + 1) + 1
     sampled = np.maximum(1, np.round(origin.send_rate * totals))
     is_near = np.abs(sampled / totals - origin.send_rate) <= _RATE_TOLERANCE * origin.send_rate
@@ -106,7 +105,7 @@ def can_absent_user_send(
     ``scope``: unit, adjacency, and what the adversary sees.
     ``broadcast``: the broadcast that the user receives, or None.
 
-    The result is false, without a test, if no claim in ``scope`` hides whether a user takes part.
+    The result is false if no claim in ``scope`` hides whether a user takes part.
     """
     if not has_presence_claim(target, scope):
         return False
@@ -119,8 +118,7 @@ def has_presence_claim(target: Target, scope: Scope) -> bool:
     """Whether a claim in ``scope`` (unit, adjacency, adversary) states that messages of other users
     hide whether a user takes part.
 
-    The result is true only for systems of other projects (not built into this package), and for
-    adversaries other than the server.
+    Only systems of other projects have such claims, for adversaries other than the server.
     """
     is_weaker = scope.vantage is not Vantage.SERVER
     return scope.protects_user_presence and is_weaker and is_external(target)

@@ -58,12 +58,10 @@ def find_upper_bound(
     ``delta``: delta of the bound.
     ``accountants``: accountants to use.
 
-    The mechanisms against stronger adversaries are tried, too, because a bound against a stronger
-    adversary also holds in ``scope``. Returns None if no accountant supports any of the mechanisms.
-
-    Raises AuditError if the upper bound is smaller than an independent lower bound, which is
-    compared if it can be computed fast.
+    Returns None if no accountant supports any of the mechanisms. Raises AuditError if the upper
+    bound is smaller than an independent lower bound.
     """
+    # A bound against a stronger adversary also holds in ``scope``.
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
     events = [target.get_event(wider, population) for wider in vantages if wider.covers(scope)]
     different = [event for place, event in enumerate(events) if event not in events[:place]]
@@ -86,10 +84,11 @@ def find_event_bound(
     ``accountants``: accountants to use.
 
     Returns None if no accountant supports the event. Raises AuditError if a bound is smaller than
-    an independent lower bound, which is compared if it can be computed fast.
+    an independent lower bound.
     """
     able = (accountant for accountant in accountants if accountant.supports(event))
     bounds = [accountant.bound(event, delta=delta, scope=scope) for accountant in able]
+    # The independent lower bound is compared only if it can be computed fast.
     cross_check(event, bounds)
     return _find_least(bounds)
 
@@ -109,17 +108,15 @@ def compute_exact_bounds(
     delta of the claim.
 
     ``population``: numbers of users and items for which claims are computed.
-    ``scoped``: a claim, or None.
-
-    - Without ``scoped``: the bounds for all claims of the system.
-    - With ``scoped``: the bound in the claim's own scope (unit, adjacency, adversary, duration). If
-      it does not exist, the bounds in scopes that the claim covers.
+    ``scoped``: the only claim for which bounds are computed; None for all claims of the system.
 
     At delta > 0 a bound exists only if the mechanism has finitely many outputs or a privacy curve.
     """
     questions = list(dict.fromkeys((q.scope, q.delta) for q in target.get_claims(population)))
     if scoped is None:
         return _find_exact_bounds(target, population, questions)
+    # A single claim has a bound in its own scope or, if this does not exist, bounds in scopes that
+    # it covers.
     within = [(s, d) for s, d in questions if scoped.scope.covers(s) and d >= scoped.delta]
     own = _find_exact_bounds(target, population, [(scoped.scope, scoped.delta)])
     return own or _find_exact_bounds(target, population, within)
@@ -156,18 +153,12 @@ def judge_scoped_claim(
     - ``population``: numbers of users and items.
     - ``exact_bounds``: exact lower bounds.
     - ``sampled_bounds``: measured lower bounds.
-    - ``alarm_bounds``: measured lower bounds at the much higher confidence ``ALARM_CONFIDENCE``. An
-      alarm bound counts only if it exceeds the proved upper bound, and then replaces all other
-      lower bounds.
+    - ``alarm_bounds``: measured lower bounds at the much higher confidence ``ALARM_CONFIDENCE``, at
+      which a measurement contradicts a proof.
     - ``accountants``: accountants that prove the upper bound.
 
-    Some lower bounds do not count:
-
-    - A bound at a smaller delta than that of the claim.
-    - A measured bound in a scope that an exact bound covers at an equal or smaller delta, if the
-      exact bound is tight or a finite epsilon is proved. The measurement could exceed the exact
-      bound only by chance.
-    - A bound with assumptions, if there is a bound without assumptions.
+    Lower bounds at a smaller delta than the claim's do not count. Measured bounds do not count if a
+    conclusive exact bound covers their scope.
     """
     accounted = find_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
     bounds = exact_bounds, sampled_bounds, alarm_bounds
@@ -234,13 +225,12 @@ def _find_lower_bound(
 
     ``accounted``: upper bound that an accountant proves, or None.
     ``alarms``: measured bounds at the confidence at which a measurement contradicts a proof.
-
-    If some of ``alarms`` refute ``accounted``, only these bounds are compared.
     """
 
     def applying(bounds: Sequence[Bound]) -> list[Bound]:
         return [b for b in bounds if scoped.scope.covers(b.scope) and b.delta >= scoped.delta]
 
+    # Alarms that refute the proved bound replace all other lower bounds.
     contradictions = [
         b
         for b in applying(alarms)
@@ -250,6 +240,8 @@ def _find_lower_bound(
     ]
     is_proved = accounted is not None and math.isfinite(accounted.epsilon)
     applicable = applying(exact)
+    # Only by chance could a measured bound exceed an exact bound that is tight, or any exact bound
+    # if a finite epsilon is proved.
     conclusive = [e for e in applicable if e.tight or is_proved]
     remaining = [
         b
@@ -258,6 +250,7 @@ def _find_lower_bound(
     ]
     return max(
         contradictions or [*applicable, *remaining],
+        # Bounds with assumptions count only if there is no bound without assumptions.
         key=lambda bound: (not bound.assumptions, bound.epsilon, bound.scope == scoped.scope),
         default=None,
     )
@@ -270,16 +263,15 @@ def drop_refuted_proofs(
 
     - ``findings``: the judgements, each with its claim, proof and lower bound.
     - ``find_proof``: function of the name of a system and a lower bound. Its result is the proof in
-      the scope (unit, adjacency, adversary, duration) of the lower bound, or None. Lower bounds may
-      have scopes without a judgement, for example one round, if claims are about trainings only.
-
-    A lower bound above a proved upper bound shows that the assumptions of the proof do not all
-    hold. Therefore all proofs of the system that make at least these assumptions are dropped, in
-    every scope.
+      the scope (unit, adjacency, adversary, duration) of the lower bound, or None.
     """
     findings = tuple(findings)
     shown = dict.fromkeys((each.target, each.lower_bound) for each in findings)
     proofs = [(each.target, each.accounted) for each in findings]
+    # A lower bound above a proved upper bound shows that the assumptions of the proof do not all
+    # hold. Therefore all proofs of the system that make at least these assumptions are dropped, in
+    # every scope. Lower bounds may have scopes without a judgement, for example one round, if
+    # claims are about trainings only.
     refuted = [
         (target, set(upper.assumptions), lower)
         for target, lower in shown
@@ -312,16 +304,13 @@ def mark_untested(
 
     - ``findings``: all judgements of an audit.
     - ``skipped``: games (simulated experiments) that were not run, with reasons.
-    - ``other_reasons``: for each system that only games can test, the reason to state if
-      ``skipped`` has none, by name of the system.
+    - ``other_reasons``: by name of each system that only games can test, the reason to state if
+      ``skipped`` has none.
 
     The field is set if the claim is neither refuted nor proved, in two cases:
 
     - Only games can test the system, and no bound was measured in the scope of the claim.
-    - The claim is on a training, and too few trainings were simulated. The number is enough if
-      about half of all audits would refute the claim at a true epsilon of twice the claim.
-
-    All other judgements are unchanged.
+    - The claim is on a training, and too few trainings were simulated.
     """
     return tuple(_set_untested(finding, findings, skipped, other_reasons) for finding in findings)
 
@@ -348,6 +337,8 @@ def _set_untested(
     else:
         from fedrec_auditor.auditor.worlds.measure import explain_too_few_trainings
 
+        # The number of trainings is enough if about half of all audits would refute the claim at a
+        # true epsilon of twice the claim.
         why = explain_too_few_trainings(finding.claim, measured)
     return finding if not why else finding.model_copy(update={"untested": why}).judge_again()
 

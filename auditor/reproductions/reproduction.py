@@ -168,11 +168,10 @@ def reproduce_papers(
     ``reproductions.json`` to ``out``.
 
     - ``names``: short names of the papers.
-    - ``out``: folder of the results. It also stores the results of finished parts (trainings and
-      calculations), which are not run again for the same code and data.
+    - ``out``: folder of the results. Finished parts (trainings and calculations) that it stores are
+      not run again for the same code and data.
     - ``data``: path of each data set, by name.
-    - ``only``: texts; only parts whose name contains at least one of them are run. Empty for all
-      parts. ``reproductions.md`` states the number of parts that are left out.
+    - ``only``: texts; only parts whose name contains one of them are run. Empty for all parts.
     - ``quick``: whether to run shorter trainings and fewer draws.
     - ``jobs``: number of processes.
     - ``observe``: function that receives the progress.

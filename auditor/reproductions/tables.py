@@ -37,13 +37,12 @@ from fedrec_auditor.targets.systems.base import Model, Target, UtilityTest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperPart:
-    """One part of a reproduction of a paper's numbers: a training or calculation, whose result is
-    rows of a table.
+    """One part of a reproduction of a paper's numbers: a training or calculation.
 
     - ``name``: unique name within a reproduction, under which the finished result is stored.
     - ``data_set``: name of the data set, or an empty string if none is needed.
-    - ``compute_rows``: function that computes the rows from the data (or None), a random generator,
-      and a flag that is true for a shorter run.
+    - ``compute_rows``: function that computes rows of a table from the data (or None), a random
+      generator, and a flag that is true for a shorter run.
     """
 
     name: str
@@ -102,9 +101,6 @@ def train_and_test(
     - ``interactions``: data to train on; must not be None.
     - ``rng``: source of randomness.
     - ``quick``: whether to train for a tenth of the rounds.
-
-    If the paper prints none of the measured metrics, the result has a row for MSE, if measured, and
-    rows for the ranking metrics, such as HR@K, at the largest K.
     """
     assert interactions is not None
     target: Target = FAMILIES["targets"].load_class(system)(**trained.settings)
@@ -117,6 +113,8 @@ def train_and_test(
         model = target.run(split.training_data, rng, n_kept_rounds=0).model
         rows = split.evaluate(target, model, confidence=INTERVAL_CONFIDENCE, rng=rng)
     largest = f"@{max(target.evaluation.cutoffs, default=0)}"
+    # If the paper prints none of the measured metrics: MSE, if measured, and the ranking metrics,
+    # such as HR@K, at the largest K.
     reported = [row for row in rows if row.metric in printed] or [
         row for row in rows if row.metric.endswith(largest) or row.metric == "MSE"
     ]
@@ -174,9 +172,8 @@ class TableScore:
     - ``attribute``: attribute to infer.
     - ``attacker``: name of the attacker in the paper.
     - ``attack``: name of the corresponding attack of this project.
-    - ``known_user_share``: fraction (zeta in the paper) of users whose attribute the adversary
-      knows.
-    - ``printed_f1``: F1 in the paper; None if the paper shows it only in a figure.
+    - ``known_user_share``: share (zeta in the paper) of users whose attribute the adversary knows.
+    - ``printed_f1``: F1 in the paper; None if a figure shows it.
     """
 
     table_name: str
@@ -197,8 +194,8 @@ class AttackedSystem:
     - ``settings``: settings of the training.
     - ``upload_scores``: F1 scores of attacks on the whole upload.
     - ``hit_cutoff``: K of the utility metric Hit@K in the paper.
-    - ``place_and_hit_rate``: name of the paper's table or figure with Hit@K, and the value of
-      Hit@K, which is None for a figure.
+    - ``place_and_hit_rate``: name of the paper's table or figure with Hit@K, and its value; None
+      for a figure.
     - ``component_scores``: F1 scores of attacks on each component of the upload by itself.
     - ``note``: sentences for the row of Hit@K in the result.
     """
@@ -427,7 +424,7 @@ class _KnownUsers:
     def row(
         self, case: AttackedSystem, cell: TableScore, view: ViewWithInputs, of: str = ""
     ) -> ReproducedRow:
-        """Result of one attack: F1 by three averages (macro, micro, weighted), beside the F1 of
+        """Result of one attack: F1 by three averages (macro, micro, weighted), and the F1 of
         guessing the most frequent class.
 
         - ``case``: the attacked system.

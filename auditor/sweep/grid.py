@@ -102,8 +102,8 @@ class Variant:
     ``target``: name of the system.
     ``settings``: its settings.
     ``varied_settings``: values of the varied settings as texts, by their names on the command line.
-    ``noiseless_index``: index of the noiseless counterpart (the system with its noise set to zero)
-        in the list of all variants; None if there is none.
+    ``noiseless_index``: index of the noiseless counterpart in the list of all variants; None if
+        there is none.
     """
 
     target: str
@@ -401,8 +401,8 @@ def _group_rows(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
 def combine_rows(
     rows: Sequence[SweepRow], n_trainings: int, confidence: float
 ) -> Iterator[AllTrainingsRow]:
-    """Combines the results ``rows`` of several trainings of each variant, and yields one row per
-    variant (system with settings) and metric or epsilon.
+    """Combines the results ``rows`` of several trainings, and yields one row per variant (system
+    with settings) and metric or epsilon.
 
     ``n_trainings``: number of trainings of each variant in the plan.
     ``confidence``: confidence of the intervals.
@@ -479,9 +479,8 @@ def make_ratio_rows(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterat
     ``grid``: all variants (systems with settings), each with the index of its noiseless
         counterpart.
 
-    A training is left out if its variant has no noiseless counterpart that was trained with the
-    same seed. For errors, such as MSE, the ratio is inverted, so that a larger ratio is always
-    better.
+    Trainings without such a counterpart are left out. The ratio of errors, such as MSE, is
+    inverted: a larger ratio is always better.
     """
     groups = _group_rows([row for row in rows if row.kind == "utility"])
     for (place, kind, metric, view), group in groups.items():

@@ -109,13 +109,13 @@ def run_sweep(
     ``axes``: settings to vary, with their values.
     ``n_seeds``: number of trainings of each variant (a system with settings).
     ``resources``: workers, device and memory.
-    ``out``: directory of the sweep; None to write no files.
+    ``out``: directory of the sweep, whose finished trainings are used again; None to write no
+        files.
     ``observe``: function that receives the progress, or None.
     ``force``: whether to replace a sweep of another plan.
     ``interactions``: the data, if they are in memory; otherwise None.
 
-    Results of finished trainings in ``out`` are used again. Raises InputError if ``out`` cannot be
-    written or has other files, or if the settings of a variant are invalid.
+    Raises InputError if ``out`` cannot be written or has other files, or if settings are invalid.
     """
     if not isinstance(n_seeds, int) or not 1 <= n_seeds <= 1000:
         raise InputError(f"Expected 1 to 1,000 seeds, got seeds={n_seeds!r}. Give, for example, 3.")
@@ -138,10 +138,7 @@ def run_sweep(
 
 def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -> None:
     """Raises InputError if ``out`` has the report of an audit, a sweep of another plan, or a sweep
-    that the new sweep does not include.
-
-    A sweep is not included if it has variants that ``grid`` lacks, or trainings with seeds beyond
-    the first ``seeds`` ones.
+    with variants that ``grid`` lacks or with more than ``seeds`` trainings.
     """
     if (out / store.RECORD_FILE).exists():
         raise InputError(

@@ -30,9 +30,6 @@ def predict_ratings(
 
     ``train``: training data, to which the deviations are fitted.
     ``users``, ``items``: user index and item index of each pair, (n,).
-
-    Five passes alternate between fitting the deviations of items, with those of users fixed, and
-    fitting the deviations of users, with those of items fixed.
     """
     table = train.ratings
     owners = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
@@ -40,6 +37,8 @@ def predict_ratings(
     mean = rest.mean()
     rest -= mean
     of_users, of_items = np.zeros(train.n_users), np.zeros(train.n_items)
+    # Each pass fits the deviations of items with those of users fixed, and then the deviations of
+    # users.
     for _ in range(_PASSES):
         of_items = _shrink_means(rest - of_users[owners], table.indices, train.n_items)
         of_users = _shrink_means(rest - of_items[table.indices], owners, train.n_users)
@@ -52,10 +51,10 @@ def _shrink_means(
     """Damped mean of each group, (size,): the mean times n / (n + k).
 
     n is the number of values of the group, and k is the variance within groups divided by the
-    variance between groups. Both variances come from the analysis of variance with random effects
-    (method of moments), so that there is no parameter to tune. All means are 0 if the groups do not
-    differ detectably.
+    variance between groups. All means are 0 if the groups do not differ detectably.
     """
+    # Both variances come from the analysis of variance with random effects (method of moments), so
+    # that there is no parameter to tune.
     counts = np.bincount(groups, minlength=size)
     sums = np.bincount(groups, weights=rest, minlength=size)
     n_groups, n = int(np.count_nonzero(counts)), len(rest)

@@ -1,8 +1,7 @@
 """Common code of the evaluation protocols: held-out data, scores in blocks of users, ranking
 metrics and rows of the report.
 
-Intervals cover the variation between users, who are independent, for one training. The difference
-from a baseline is computed user by user, on one split and with one set of ranked items.
+Intervals cover the variation between users, who are independent, for one training.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ class HeldOutData:
         """Computes the utility metrics of the system ``target`` with its trained ``model`` on the
         held-out data.
 
-        The result has one row per metric, with a normal confidence interval. ``rng`` draws tested
-        users and items if not all are tested. Raises NoScoresError if there are no held-out data.
+        The result has one row per metric, with a normal confidence interval. Raises NoScoresError
+        if there are no held-out data.
         """
         raise NoScoresError("Nothing is held out of the data, so utility is not measured.")
 
@@ -120,17 +119,16 @@ def make_utility_row(
     """Builds a row of the report for one utility metric: the mean of ``values``, its normal
     confidence interval, and the value that the paper prints.
 
-    - ``values``: values of the metric for the system, one per test item, rating or user, (n,).
+    - ``values``: values of the metric, one per test item, rating or user, (n,).
     - ``baseline_values``: values of the baseline on the same test data, (n,).
     - ``baseline``: name of the baseline.
     - ``random_value``: value of the metric for random scores.
-    - ``owners``: index of each value's user, from 0, (n,); None if each value belongs to a
-      different user.
+    - ``owners``: index of each value's user, from 0, (n,); None if all users differ.
     - ``max_value``: upper limit of the interval. The lower limit is 0.
-    - ``note``: sentences on choices of this audit, which are added to the paper's conditions; each
-      begins with "This audit ".
+    - ``note``: sentences on choices of this audit, each beginning with "This audit ".
     """
     mean, half = _estimate_mean(values, owners, confidence)
+    # The difference is computed value by value, on one split and with one set of ranked items.
     ahead, error = _estimate_mean(values - baseline_values, owners, confidence)
     key = metric, protocol
     paper = next((r for r in target.reported_metrics if (r.metric, r.protocol) == key), None)
@@ -185,11 +183,10 @@ def iter_ranking_rows(
 ) -> Iterator[UtilityRow]:
     """Yields two rows of the report, HR@K and NDCG@K, per cutoff K of the system.
 
-    Each row also has the values for item popularity and for random scores. The rivals of a tested
-    item are the items with which it is ranked.
+    The rivals of a tested item are the items with which it is ranked.
 
-    - ``rival_counts``: numbers of rivals with a higher score by the system (first row), and with an
-      equal score (second row), for each of n tested items, (2, n).
+    - ``rival_counts``: numbers of rivals with a higher score (first row), and with an equal score
+      (second row), for each of n tested items, (2, n).
     - ``popularity_counts``: numbers of rivals with higher and with equal popularity, (2, n).
     - ``n_rivals``: number of rivals of each tested item, (n,).
     - ``average_per_user``: function that maps values of tested items, (n,), to one value per user.
@@ -221,8 +218,8 @@ def compute_hr_dcg(
     ``n_above``: for each ranked item, the number of items with a higher score, (n,).
     ``n_tied``: for each ranked item, the number of other items with an equal score, (n,).
 
-    The gain is 1/log2(1 + place) if the place (from 1) is at most ``cutoff``, otherwise 0.
-    Probability and expectation are over the random order of items with equal scores.
+    The gain is 1/log2(1 + place) if the place (from 1) is at most ``cutoff``, otherwise 0. Items
+    with equal scores are in random order.
     """
     places = np.arange(cutoff)
     reached = (places >= n_above[:, None]) & (places <= (n_above + n_tied)[:, None])

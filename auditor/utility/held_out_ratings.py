@@ -1,7 +1,7 @@
-"""Evaluation on held-out ratings: the mean squared error of predicting a tenth of all ratings.
+"""Evaluation on held-out ratings: the mean squared error of predicting a random tenth of all
+ratings.
 
-A tenth of the ratings is held out at random, the system is trained on the remaining ratings, and
-its scores serve as predicted ratings. There are two comparisons:
+The trained system's scores serve as predicted ratings. There are two comparisons:
 
 - Baseline: predictions from damped means of users and items of the training data.
 - Error "of random scores" in reports: every prediction is the mean training rating.

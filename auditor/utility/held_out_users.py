@@ -1,20 +1,17 @@
 """Evaluation on held-out users: HR@K and NDCG@K on devices that did not take part in the training.
 
-A fifth of the users is held out with all interactions, and the system is trained on the remaining
-users. Then each held-out user's interactions are split in half. The device fine-tunes on one half
-(within ``score``), and each interaction of the other half is ranked among all items without an
-interaction of the user.
+A fifth of the users is held out, and the system is trained on the remaining users. The device of a
+held-out user fine-tunes on half of the user's interactions. Each interaction of the other half is
+ranked among all items without an interaction of the user.
 
 - HR@K: fraction of a user's tested interactions among the first K items, averaged over users.
 - NDCG@K: mean over these interactions of the gain 1/log2(1 + rank), 0 for a rank above K, averaged
   over users.
-- Ties: metrics are expectations over a random order of items with equal scores, so that an
-  uninformative model scores like a random one.
+- Ties: metrics are expectations over a random order of items with equal scores.
 - Baseline: the same items are ranked by popularity among the training users.
 
 Source: Wang et al. 2021 (PrivRec), section 3.3, equations 10 and 11. Equation 11 has neither a mean
-over tested interactions nor a normalization. With one relevant item per list, the normalization is
-1.
+over tested interactions nor a normalization, which is 1 for one relevant item per list.
 """
 
 from __future__ import annotations
@@ -42,8 +39,8 @@ _CHUNK = 64
 class HeldOutUsers(held_out.HeldOutData):
     """Training data, and the data of held-out users, split in two.
 
-    - ``tuning_data``: interactions on which the device of a held-out user fine-tunes the model,
-      with one row per held-out user.
+    - ``tuning_data``: interactions on which a held-out user's device fine-tunes the model, one row
+      per held-out user.
     - ``test_data``: interactions of these users that are tested, with the same rows.
     """
 
@@ -94,9 +91,9 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     """Splits the users: a random fifth is held out, and the other users are for training.
 
     Half of the interactions of each held-out user, drawn at random and rounded down, are for the
-    test. The other half is for fine-tuning the model on the user's device. A user with a single
-    interaction is not tested. Raises InputError unless there are users to train on and users to
-    test.
+    test. The other half is for fine-tuning the model on the user's device.
+
+    Raises InputError unless there are users to train on and users to test.
     """
     users = rng.permutation(interactions.n_users)
     count = max(1, round(HELD_OUT_SHARE * interactions.n_users))
@@ -111,6 +108,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     order = np.lexsort((rng.random(len(owner)), owner))
     place = np.empty(len(owner), dtype=np.int64)
     place[order] = np.arange(len(owner)) - held_out_data.ratings.indptr[owner]
+    # A user with a single interaction is not tested.
     tested = place < (sizes // 2)[owner]
     return HeldOutUsers(
         training_data=interactions.take_users(np.sort(users[count:])),
@@ -129,8 +127,8 @@ def count_rivals(
     - ``tested``: true for tested items of the user, (n, n_items).
     - ``no_interaction``: true for items without any interaction of the user, (n, n_items).
 
-    The result has shape (3, number of tested items), user by user. The rows are the numbers of
-    rivals with a higher score, with an equal score, and in total.
+    The rows of the result (3, number of tested items) are the numbers of rivals with a higher
+    score, with an equal score, and in total.
     """
     counts = []
     for row, items, others in zip(scores, tested, no_interaction, strict=True):

@@ -1,12 +1,10 @@
 """Leave-last-out evaluation: HR@K and NDCG@K of one held-out interaction per user.
 
-- Held-out item: that of the user's latest interaction. If several interactions have the latest
-  time, or if there are no timestamps, one of them is drawn at random. Users with one interaction
-  are not tested.
+- Held-out item: the item of the user's latest interaction. Users with one interaction are not
+  tested.
 - Training: on all other interactions.
 - Ranking: among all items without an interaction of the user, and among a sample of 99 of these.
-- Ties: metrics are expectations over a random order of items with equal scores, so that an
-  uninformative model scores like a random one.
+- Ties: metrics are expectations over a random order of items with equal scores.
 - Baseline: the same items are ranked by popularity in the training data.
 """
 
@@ -37,10 +35,9 @@ TIES_NOTE = "This audit holds out one of several items of the latest time, at ra
 class HeldOutItems(held_out.HeldOutData):
     """Training data and one held-out item per user.
 
-    - ``items``: index of the held-out item of each user, (n_users,); -1 for users without a
-      held-out item.
-    - ``n_tied_users``: number of users with several items at their latest time. Their held-out item
-      was drawn at random from these items.
+    - ``items``: index of the held-out item of each user, (n_users,); -1 for users without one.
+    - ``n_tied_users``: number of users with several items at their latest time, from which the
+      held-out item was drawn at random.
     """
 
     items: NDArray[np.int64]
@@ -94,7 +91,7 @@ def _count_rivals(
     """Counts of items with a higher score than each user's ``item``, and with an equal score, (2,
     2, n).
 
-    - First axis: the compared items are the sampled items ``few``, then all items without an
+    - First axis: comparison with the sampled items ``few``, then with all items without an
       interaction.
     - Second axis: items with a higher score, then with an equal score.
     - ``known``: true for items with an interaction, (n, n_items).
@@ -109,8 +106,8 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutIte
     """Holds out the latest interaction of every user with at least two interactions, and keeps all
     other interactions for training.
 
-    If a user has several latest interactions, one of them is drawn at random. Without timestamps,
-    one of all interactions is drawn. Raises InputError if no user has two interactions.
+    One of several latest interactions, or one of all if there are no timestamps, is drawn at
+    random. Raises InputError if no user has two interactions.
     """
     # Item indices often follow popularity, so that a choice by item index would make the held-out
     # item easier or harder to guess.
