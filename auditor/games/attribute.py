@@ -124,7 +124,7 @@ def get_max_attack_bytes(n_users: int, n_numbers: int) -> float:
     ``n_numbers``: count of numbers that each user sends.
     """
     # The attack reads several tables of the uploads, one at a time, with one row per user. In
-    # memory are one table, a copy of the rows of known users, and, for every table, the inner
+    # memory are at most two tables, a copy of the rows of known users, and, per table, the inner
     # products of its rows.
     numbers, max_users = inputs.get_max_entries_and_rows(n_users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, n_users * n_numbers)
