@@ -22,10 +22,12 @@ PLAIN = "Returns one row per user, of shape (n, d), with as many columns as the 
 
 @pytest.mark.parametrize("rule", wording.RULES)
 def test_each_rule_finds_its_breach(rule: str, tmp_path: Path, monkeypatch) -> None:
+    """In a docstring, and in the text under a constant."""
     monkeypatch.setattr(wording, "ROOT", tmp_path)
-    module = tmp_path / "module.py"
-    module.write_text(f'"""{BREACHES[rule]}\n\n{PLAIN}\n"""\n', encoding="utf-8")
-    assert [kind for kind, _ in wording.list_breaches(module)] == [f"{rule} in docstring"]
+    module, breach = tmp_path / "module.py", BREACHES[rule]
+    module.write_text(f'"""{breach}\n\n{PLAIN}\n"""\nN = 1\n"""{breach}"""\n', encoding="utf-8")
+    found = [kind for kind, _ in wording.list_breaches(module)]
+    assert found == [f"{rule} in docstring", f"{rule} in comment"]
 
 
 def test_a_name_of_long_scope_is_found(tmp_path: Path, monkeypatch) -> None:

@@ -28,8 +28,8 @@ from fedrec_auditor.accountants.statements import Bound, Scope, Side, Witness
 ROUNDING_ERROR = 2.0**-46
 """Possible relative rounding error of a probability, per output that is summed.
 
-It is subtracted from a probability. Otherwise a claim that holds with equality would be refuted, in
-the worst case by an infinite epsilon.
+This error is subtracted from a probability. Otherwise a claim that holds with equality would be
+refuted, in the worst case by an infinite epsilon.
 """
 # Largest number of outputs that the text of an event names.
 _NAMED = 4
