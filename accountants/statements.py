@@ -277,7 +277,7 @@ class Sizes:
         if size is None:
             raise UnknownSizeError(
                 f"Expected the number of {name} to convert a bound from {purpose}, got none. "
-                f"Give sizes with the field {name}.",
+                f"Give the argument sizes with {name}.",
                 name,
             )
         return size

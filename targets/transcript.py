@@ -340,7 +340,7 @@ class RoundView:
         def listed(part: Any) -> bool:
             return isinstance(part, Component) and part.kind in LIST_KINDS
 
-        def picked(part: Any) -> Any:
+        def restrict(part: Any) -> Any:
             if not part.shape or part.shape[0] <= rows.max() or listed(part):
                 return part
             return part[rows] if isinstance(part, np.ndarray) else SelectedRows(part, rows)
@@ -349,7 +349,7 @@ class RoundView:
             if table is None or (not keep_lists and all(map(listed, table.values()))):
                 return None
             return {
-                n: part if name and n != name else picked(part)
+                n: part if name and n != name else restrict(part)
                 for n, part in table.items()
                 if keep_lists or not listed(part)
             }

@@ -199,7 +199,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
         if repaired is not None and repaired.verdict in (Verdict.VIOLATED, Verdict.UNSOUND):
             raise InputError(
                 f"Expected the repaired variant ({dict(entry.repaired)}) not to be "
-                f"{repaired.verdict}, got: {repaired.reason} Correct the key repaired."
+                f"{repaired.verdict}, got: {repaired.reason} Correct its settings."
             )
     computed = paper.compute_numbers(entry)
     if finding is None and not computed:

@@ -78,8 +78,8 @@ class TwoRoundNoise(Checked):
             )
         if not (self.colluding <= self.replaced and self.colluding < self.masked):
             raise InputError(
-                f"Expected colluding <= replaced={self.replaced!r} and < masked={self.masked!r}, "
-                f"so that a user is honest, got colluding={self.colluding!r}. Lower colluding."
+                f"Expected a number of colluding users <= replaced={self.replaced!r} and < masked="
+                f"{self.masked!r}, got colluding={self.colluding!r}. Lower colluding."
             )
         if self.announced is not None and not self.masked <= self.announced < math.inf:
             raise InputError(
