@@ -274,8 +274,8 @@ def test_invalid_lines_are_named(tmp_path: Path, line: str, parts: str) -> None:
     ("columns", "parts"),
     [
         ({"user": [1, None], "item": [1, 2]}, "row 2, got 'no value'"),
-        ({"user": [1.5], "item": [1]}, "users that are whole numbers or texts"),
-        ({"user": [1], "item": [1], "rating": ["x"]}, "ratings that are numbers"),
+        ({"user": [1.5], "item": [1]}, "users as whole numbers or texts"),
+        ({"user": [1], "item": [1], "rating": ["x"]}, "ratings as numbers"),
         ({"user": [1], "item": [1], "rating": [float("inf")]}, "row 1, got 'inf'"),
         ({"user": [1, 2], "item": [1, 2], "timestamp": ["2001-09-09", ""]}, "row 2, got ''"),
     ],
