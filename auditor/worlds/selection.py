@@ -292,13 +292,13 @@ class SelectionDraws:
         bold: CandidateRule[Guesser] | None = exclusive.get(pair)
         # Another candidate replaces the second rule if its bound, predicted from fresh draws
         # without a margin for chance (``RuleTestPlan.margin``), exceeds the predicted bounds of
-        # both rules.
-        bolder = max((each for each in lucky if each[:2] == pair), key=_get_bound, default=None)
+        # both rules, and the bound of the first rule without a margin by more than 1%.
+        rivals = sorted(lucky, key=lambda each: best is None or each.rule is not best.rule)
+        bolder = decision_rules.choose_best_rule(each for each in rivals if each[:2] == pair)
         if bolder and bolder.expected_bound > max(_get_bound(best), _get_bound(bold)):
             bold = bold if best and bolder.rule is best.rule else bolder
-        judged = size if compared else 0
         shares = (best, 1.0 - SECOND_RULE_ALPHA_SHARE), (bold, SECOND_RULE_ALPHA_SHARE)
-        return self.combine_rules(pair, shares, judged, len(compared))
+        return self.combine_rules(pair, shares, size if compared else 0, len(compared))
 
     def choose_rule(self, budget: RuleTestPlan) -> _Candidate | None:
         """Returns the rule with the largest predicted lower bound on epsilon; None if there is no
