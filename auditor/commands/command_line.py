@@ -33,15 +33,16 @@ from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.auditor.machine.output import discard_output, open_std_streams, print_message
 
-# Exit codes: wrong usage or input, error or interruption, and output closed by its reader.
+# Exit codes: wrong usage or input, error or interruption, output closed by its reader (Typer's code
+# of an interruption is replaced).
 EXIT_BAD_INPUT = 2
 EXIT_ERROR = 3
-EXIT_CLOSED_PIPE = 141
-_TYPER_INTERRUPTED = 130
+EXIT_CLOSED_PIPE, _TYPER_INTERRUPTED = 141, 130
 # Commands that may run code of a user without a time limit.
 _CODE_COMMANDS = (["run"], ["sweep"], ["record"], ["attack"])
 _ERROR_HANDLER = "fedrec_auditor.auditor.spelled"
-_SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "‼": "!!", "✗": "x", "é": "e"}
+_SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "‼": "!!"}
+_SPELLINGS |= zip("−✗é“”·►◄▼█", "-xe''.><v#", strict=True)
 
 
 # Module of each command, and the verdicts that its help defines.

@@ -151,7 +151,7 @@ def test_extremes_print_and_do_not_crash(rule: GroupPrivacyRule | CompositionRul
 def test_invalid_counts_and_numbers_are_refused() -> None:
     for count in (0, -1, 1.5, True, math.nan):
         for kind in KINDS:
-            with pytest.raises(InputError, match="count"):
+            with pytest.raises(InputError, match="whole number >= 1"):
                 kind(count)
     for rule in (GroupPrivacyRule(2), CompositionRule(2)):
         for move in (rule.convert_to_whole, rule.convert_to_part):

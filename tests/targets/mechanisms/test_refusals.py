@@ -31,7 +31,7 @@ NO_LENGTH = (0.0, -1.0, math.nan, math.inf)
 CASES = [  # (constructor, arguments, expected words of the message)
     (lambda x: Laplace(scale=1, low=x, high=1), (1, 2), "low < high"),
     (lambda x: Gaussian(sigma=1, low=x, high=1), (1, 2), "low < high"),
-    (lambda x: Product(BitFlip(0.8, 0.3), 3).randomize(x, RNG), ([0, 1],), "input of shape"),
+    (lambda x: Product(BitFlip(0.8, 0.3), 3).randomize(x, RNG), ([0, 1],), "inputs with last axes"),
     (BitFlip.symmetric, (-1.0, math.nan), "epsilon"),
     (BitFlip.asymmetric, (-1.0, math.nan), "epsilon"),
     (lambda n: BitFlip(0.8, 0.3).randomize(np.zeros(n, bool), RNG, (4,)), (3,), "broadcast to"),

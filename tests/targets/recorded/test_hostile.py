@@ -214,7 +214,7 @@ def test_invalid_lists_are_refused(
         ({"route": "post"}, "route='post'"),
         ({"channel": {"name": "os.system", "p": 1}}, "bit-flip, report"),
         ({"channel": {"name": "bit-flip", "p": 2.0, "q": 0.1}}, "p in [0, 1]"),
-        ({"channel": {"name": "bit-flip", "p": 0.5, "shape": 1}}, "the numbers p, q"),
+        ({"channel": {"name": "bit-flip", "p": 0.5, "shape": 1}}, "a text for p, q"),
         (
             {"channel": {"name": "report", "epsilon": -1}},
             "where doubles hold its rates, got epsilon=-1",
