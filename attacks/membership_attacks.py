@@ -73,8 +73,8 @@ class InteractionMembership:
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = compute_posterior(evidence)
             by_message = compute_sender_probs(chance, background.known_items[users])
-            odds = logit((by_message @ chance)[rows, pairs[:, 1]])
-            odds = odds.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+            mean = (by_message @ chance)[rows, pairs[:, 1]]  # rounding may lift a mean above 1
+            odds = logit(mean.clip(0.0, 1.0)).clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
             ratio = odds - fit_prior(evidence)[0][pairs[:, 1]]
         else:
             evidence = read_calibrated(view, users)
