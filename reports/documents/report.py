@@ -359,7 +359,7 @@ def _build_skipped(section: Section) -> DocSection:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     also = f", {len(some)} for some adversaries" if some else ""
     count = len(set(section.attacks_not_run))
-    title = f"Attacks that could not run: {count} for all adversaries{also}"
+    title = f"Attacks that could not run: {count} for every adversary{also}"
     return DocSection(title, (Facts(list_skip_reasons(section.skipped)),), is_folded=True)
 
 

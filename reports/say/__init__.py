@@ -322,7 +322,7 @@ def describe_sampling(record: Contents) -> str:
 def describe_claimed_guess(claim: Claim) -> str:
     """Returns a sentence on how often an adversary may guess one bit right if the claim holds."""
     if math.isinf(claim.epsilon):
-        return "No epsilon is promised, so nothing limits what an adversary can learn."
+        return "No epsilon is promised, so no guarantee limits what an adversary learns."
     guess = compute_guess_probability(claim.epsilon, claim.delta)
     what = "derived epsilon" if claim.basis is Basis.DERIVED else "claim"
     epsilon, right = format_number(claim.epsilon), describe_guess_rate("up to", guess)

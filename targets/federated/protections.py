@@ -162,7 +162,7 @@ class LaplaceProtection(_LaplaceNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveLaplace(_LaplaceNoise):
-    """Clipping and Laplace noise with a separate epsilon for each group of components (APM).
+    """Clipping and Laplace noise with a fixed epsilon per group of components (the paper's APM).
 
     A component is a named array of the model. The first four fields are epsilons, named after the
     groups of components.

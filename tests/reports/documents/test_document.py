@@ -124,7 +124,7 @@ def test_equal_reasons_of_skipped_attacks_are_merged(record: Record) -> None:
     skipped = tuple(SkippedRow(target="fcf", attack=name, reason=why) for name, why in rows)
     whole = build(vary(record, skipped=skipped), "fcf")
     (part,) = (part for part in walk(whole) if part.title.startswith("Attacks that could not"))
-    assert part.title == "Attacks that could not run: 4 for all adversaries"
+    assert part.title == "Attacks that could not run: 4 for every adversary"
     assert part.blocks == (
         Facts(
             (
