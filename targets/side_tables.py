@@ -271,7 +271,7 @@ def _read_file(
         if place != at and not _is_id_column(name, what)
     }
     if len(set(others.values())) < len(others) or not others:
-        raise make_layout_error(str(path), f"distinct columns beside {names[at]!r}", got=names)
+        raise make_layout_error(str(path), f"distinct columns besides {names[at]!r}", got=names)
     if len(others) > MAX_COLUMNS[what]:
         if named is None:
             remedy = {"user": "Name the attributes by --attribute.", "item": "Leave columns out."}

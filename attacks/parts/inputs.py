@@ -108,14 +108,14 @@ class GramBlocks:
     known_gram: inner products of the known rows with each other (k, k)
     cross_gram: inner products of the unknown rows with the known rows (m, k)
     squared_norms: squared lengths of the unknown rows (m,)
-    entry_sum: sum of all entries of the known rows
+    known_sum: sum of all entries of the known rows
     width: number of columns of a row
     """
 
     known_gram: NDArray[np.float64]
     cross_gram: NDArray[np.float64]
     squared_norms: NDArray[np.float64]
-    entry_sum: float
+    known_sum: float
     width: int
 
     @property
@@ -123,7 +123,7 @@ class GramBlocks:
         """Variance of all entries of the rows of users with known class, over rows and columns."""
         entries = len(self.known_gram) * self.width
         mean_square = float(np.trace(self.known_gram)) / entries
-        return max(0.0, mean_square - (self.entry_sum / entries) ** 2)
+        return max(0.0, mean_square - (self.known_sum / entries) ** 2)
 
     def compute_squared_distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns squared distances of rows to the rows of users with known class, as two arrays.

@@ -179,7 +179,7 @@ class AttributeProblem:
         among = self.get_inner_products(self.known_users, self.known_users)
         across = self.get_inner_products(self.unknown_users, self.known_users)
         return GramBlocks(
-            known_gram=among, cross_gram=across, squared_norms=sizes, entry_sum=total, width=width
+            known_gram=among, cross_gram=across, squared_norms=sizes, known_sum=total, width=width
         )
 
     def get_inner_products(
