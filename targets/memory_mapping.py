@@ -37,7 +37,7 @@ def map_arrays_to_files(value: _Value) -> _Value:
 class RoundStore:
     """Storage of a training's rounds: uploads in memory up to a limit, and on disk beyond it.
 
-    compute: limit in bytes for the uploads of all rounds (``memory``), and directory of the files
+    compute: resources: limit of all rounds' uploads in bytes (``memory``), directory of the files
         (``folder``)
     mode: mode of memory mapping, as in numpy: "r+" for writable files, "c" for copy-on-write
 

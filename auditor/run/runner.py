@@ -280,7 +280,7 @@ class _TaskRunner:
                 with block_exits():
                     result = work()
             except InputError as error:
-                if self.audit.has_single_target:
+                if self.audit.ends_on_refusal:
                     raise
                 result = TaskResult(errors=(f"{task.target}: {error}",))
             except AuditError:

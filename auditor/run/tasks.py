@@ -136,7 +136,7 @@ class Audit:
         return f"{device}, but the CPU, or the device that their own code names, for {names}"
 
     @property
-    def has_single_target(self) -> bool:
+    def ends_on_refusal(self) -> bool:
         """Whether the audit has one system and does not run beside other audits.
 
         If this system refuses the data, the audit ends.

@@ -385,7 +385,7 @@ class ExecutionPath:
         return taken
 
     def choose_draw_value(self, source: RealDraw) -> None:
-        """Fixes the geometric draw ``source`` to one of its values; other paths take other values.
+        """Fixes ``source``, a geometric draw, to one of its values; other paths take other values.
 
         Values rarer than 2^-100 are left out. Raises NotTraced if there are too many values.
         """
