@@ -380,7 +380,7 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
         if term.step < 1e4 * EQUALITY_TOLERANCE * abs(term.argmax):
             raise InputError(
                 f"Expected noise with a step >= {1e4 * EQUALITY_TOLERANCE * abs(term.argmax):g} at "
-                f"the output {term.argmax}, got the step {term.step}. Output numbers of steps."
+                f"the output {term.argmax}, got the step {term.step}. Count outputs in steps."
             )
         fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.argmax)))
         lattice = next(fits, None)

@@ -60,7 +60,7 @@ def command(
         shown = "--by-attack" if target is None else repr(target)
         if gate != DEFAULT_GATE or baseline or figures or tables or (target and by_attack):
             raise InputError(
-                f"Expected {shown} alone beside the run, got another option, such as --figures. "
+                f"Expected {shown} without other options, got another, such as --figures. "
                 f"Leave out the others or {shown}."
             )
         if target is None:

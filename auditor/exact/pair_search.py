@@ -518,8 +518,8 @@ class DivergenceSearch(PairSearch):
             return self._integrate(a, b, drawn)
         if self.outputs.all_outputs is None and self.dist.encoder is not None:
             raise NoDivergenceError(
-                "Expected, at delta > 0, numbers or a known set of all outputs, got outputs that "
-                "are not arrays and may have densities. List them in Density(outputs=...), set "
+                "Expected, at delta > 0, outputs that are numbers or a complete list of outputs, "
+                "got other objects, which may have densities. Use Density(outputs=...), set "
                 "delta to 0, or give only the sampler, so that epsilon is measured."
             )
         outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid()]), axis=0)

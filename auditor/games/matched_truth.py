@@ -181,7 +181,7 @@ def _reindex_items(
     if (column < 0).all():
         raise InputError(
             f"Expected true data with the recording's items, such as {ids[0]!s:.40}, got others, "
-            f"such as {items[0]!s:.40}. Give the latter as the manifest's key items."
+            f"such as {items[0]!s:.40}. List these as items in the manifest."
         )
     table = interactions.ratings
     is_recorded = column[table.indices] >= 0

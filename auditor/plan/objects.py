@@ -55,7 +55,7 @@ def import_object(text: str) -> Any:
                 raise
             raise InputError(
                 f"Expected a module {module!r} for {text!r}, found none in {here} or among "
-                "installed packages. Check the name, which has no .py at its end."
+                "installed packages. Check the name; it must not end in .py."
             ) from error
         for part in name.split("."):
             if not hasattr(value, part):

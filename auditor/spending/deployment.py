@@ -112,7 +112,7 @@ class Noise:
             )
         if p is not None and not 1.0 / k < p < 1.0:
             raise InputError(
-                f"Expected p between 1/k and 1, the probability of the true category, got "
+                f"Expected the probability p of the true category between 1/k and 1, got "
                 f"p={p!r} with k={k:g}. Give p in this range."
             )
         if p is not None:
@@ -464,8 +464,8 @@ class AccountRequest:
         clipped = self.unit == Unit.INTERACTION and not self.is_local
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
-                "Expected interactions_per_user only if unit=interaction and noise is on sums over "
-                f"users, got unit={self.unit}, noise on reports={self.is_local}. Omit the former."
+                "Expected interactions_per_user only if unit=interaction and noise is on sums, got "
+                f"unit={self.unit}, noise on reports={self.is_local}. Omit interactions_per_user."
             )
         if self.rate is not None and self.users is not None:
             drawn = self.rate * self.users

@@ -230,7 +230,7 @@ def _make_channel(values: Mapping[str, float | str]) -> NoiseChannel:
         raise ValueError(f"a channel without a name among {', '.join(_CHANNELS)}")
     known = {field.name for field in fields(kind)}
     if not set(given) <= known or any(isinstance(value, str) for value in given.values()):
-        raise ValueError(f"a channel with a text for {', '.join(sorted(known))}, or other keys")
+        raise ValueError(f"a channel with a text as {', '.join(sorted(known))}, or unknown keys")
     for name, value in given.items():
         # The manifest has a whole number as a float.
         if get_field_types(kind)[name] is int and value % 1.0 == 0.0:
@@ -328,7 +328,7 @@ class Recording:
         rounds.sort(key=lambda each: each.number)
         if len({each.number for each in rounds}) != len(rounds):
             folder = path / ROUNDS_FOLDER
-            raise InputError(f"Expected each round once in {folder}, got two of one. Keep one.")
+            raise InputError(f"Expected each round once in {folder}, got one twice. Keep one.")
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
         if route is not None and not made.max_vantage.sees_all_of(route):

@@ -564,7 +564,7 @@ class MessageFile:
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
             got = f"{ids.shape[0]} and {each[:9].tolist()}"
-            raise self.make_error(f"{total} indices of {name!r} and counts >= 0 of this sum", got)
+            raise self.make_error(f"{total} indices of {name!r}, the sum of its counts >= 0", got)
         return np.concatenate([[0], np.cumsum(each)])
 
     def _read_part(self, name: str, places: Ints) -> StoredPart:

@@ -52,7 +52,7 @@ BAD_COMMANDS = {
     "a device as event": (("account", "--event", "/dev/zero"), "a device"),
     "a path that is too long": (("report", "x" * 5000), "xx ... xx"),
     "settings of nothing": (("verify", "bit-flop", "--epsilon", "1", "--set", "a=1"), "bit-flip"),
-    "a module with .py": (("run", "math.py:sin", "--data", "synthetic"), "no .py at its end"),
+    "a module with .py": (("run", "math.py:sin", "--data", "synthetic"), "must not end in .py"),
     "unknown option": (("run", "--sede", "1"), "--sede"),
     "option without a value": (("run", "--out"), "See `auditor run --help`"),
     "unknown command": (("rum",), "'rum'. Did you mean 'run'? See"),

@@ -83,13 +83,13 @@ class TwoRoundNoise(Checked):
             )
         if self.announced is not None and not self.masked <= self.announced < math.inf:
             raise InputError(
-                "Expected announced, the server's number of users left after round 1, in [masked="
+                "Expected announced, the users who remain after round 1 by the server, in [masked="
                 f"{self.masked!r}, inf), got announced={self.announced!r}. Give such a number."
             )
         if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):
             raise InputError(
                 f"Expected announced above (1 - omega) n_users = {self.min_masked:g} if "
-                f"repaired=True, got {self.n_announced!r}. Raise announced (by default masked)."
+                f"repaired=True, got {self.n_announced!r}. Raise announced (masked if unset)."
             )
 
     @property

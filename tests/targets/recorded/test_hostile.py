@@ -159,8 +159,8 @@ def test_senders_are_limited_by_the_given_memory(tmp_path: Path) -> None:
         ({"item:rows": np.array([0, 9, 1])}, "below 5"),
         ({"item:rows": np.array([3, 3, 1])}, "distinct row indices"),
         ({"item:rows": np.array([-1, 3, 1])}, "distinct row indices"),
-        ({"item:counts": np.array([2, 2])}, "3 indices of 'item' and counts >= 0"),
-        ({"item:counts": np.array([-1, 4])}, "3 indices of 'item' and counts >= 0"),
+        ({"item:counts": np.array([2, 2])}, "3 indices of 'item', the sum"),
+        ({"item:counts": np.array([-1, 4])}, "3 indices of 'item', the sum"),
         ({"item": np.ones((3, 4))}, "of shape (5, 2)"),
     ],
 )
@@ -214,7 +214,7 @@ def test_invalid_lists_are_refused(
         ({"route": "post"}, "route='post'"),
         ({"channel": {"name": "os.system", "p": 1}}, "bit-flip, report"),
         ({"channel": {"name": "bit-flip", "p": 2.0, "q": 0.1}}, "p in [0, 1]"),
-        ({"channel": {"name": "bit-flip", "p": 0.5, "shape": 1}}, "a text for p, q"),
+        ({"channel": {"name": "bit-flip", "p": 0.5, "shape": 1}}, "a text as p, q"),
         (
             {"channel": {"name": "report", "epsilon": -1}},
             "where doubles hold its rates, got epsilon=-1",
