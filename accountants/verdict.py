@@ -108,9 +108,8 @@ class Verdict(LabelEnum):
     INCONCLUSIVE = (
         "INCONCLUSIVE",
         "not tested",
-        "The claim is not proved, and the audit could not have refuted it: no game was run, the "
-        "samples were too few to refute the claim even if every guess had been right, or the "
-        "trainings were too few to refute even a claim of half the true epsilon.",
+        "The claim is not proved, and the audit could not have refuted it, even if it is false: "
+        "the audit ran no game, or too few samples or trainings.",
     )
     CONSISTENT = (
         "CONSISTENT",
@@ -612,7 +611,7 @@ def _explain_scope(
     accounted: Bound | None,
     measured: Bound | None,
 ) -> str:
-    parts = [f"The claim does not cover this scope ({', '.join(differences)}).", carried]
+    parts = [f"The claim does not cover this scope ({'; '.join(differences)}).", carried]
     if accounted is not None:
         most = "no finite epsilon"
         if math.isfinite(accounted.epsilon):

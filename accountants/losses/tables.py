@@ -161,7 +161,7 @@ class ProbabilityTable:
         a, b = int(np.argmax(column)), int(np.argmin(column))
         note = ""
         if np.isneginf(column[b]):
-            note = "Input b never gives this output, so an adversary who sees it rules input b out."
+            note = "Input B never gives this output, so an adversary who sees it rules input B out."
         elif self.n_copies > 1:
             note = f"Epsilon is the sum of the log-ratios of all {self.n_copies} independent parts."
         # A density may exceed the largest double, as densities of long vectors do; it is then

@@ -261,7 +261,7 @@ _ENDLESS_EPSILON = 1e300
 # Relative difference below which log-ratios count as equal; then the likelier output is reported.
 _TIE = 1e-9
 _ANY = "any"
-_IMPOSSIBLE = "Input b never gives this output, so an adversary who sees it rules input b out."
+_IMPOSSIBLE = "Input B never gives this output, so an adversary who sees it rules input B out."
 _ENDLESS = "The likelihood ratio grows without bound towards the end of the interval."
 
 

@@ -596,10 +596,10 @@ def make_guess_witness(
         key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )
     event = worlds.name_event
-    note = f"{right} of {n} draws of input a and {wrong} of {m} draws of input b gave this output."
+    note = f"{right} of {n} draws of input A and {wrong} of {m} draws of input B gave this output."
     if -side in rule.guessed_worlds:
         note += (
-            f" The attack guesses input b if {event(rule.describe(-side))}. "
+            f" The attack guesses input B if {event(rule.describe(-side))}. "
             f"In total, {counts.n_right} of {counts.n_right + counts.n_wrong} guesses are right."
         )
     chances = right / max(n, 1), wrong / max(m, 1)

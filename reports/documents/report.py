@@ -277,8 +277,8 @@ def _build_attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) 
     few = f" {say.format_count(n_small, 'other result')} beat guessing by less." if n_small else ""
     blocks: list[Block] = [
         Paragraph(
-            f"Corrected for multiple testing, {len(leaking)} of {glance.n_results:,} attack "
-            f"results close at least {margin} of the gap between guessing and certainty.{few}{but}"
+            f"{len(leaking)} of {glance.n_results:,} attack results close at least {margin} of the "
+            f"gap between guessing and certainty, even corrected for multiple testing.{few}{but}"
         )
     ]
     if leaking:
@@ -385,7 +385,7 @@ def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], .
 _UTILITY_COLUMNS: dict[str, Callable[[UtilityRow], FactValue]] = {
     "Measure": lambda row: row.metric,
     "Value [confidence interval]": format_value,
-    "Value of a recommender without personal data": metrics.describe_baseline,
+    "Value of a recommender that uses no personal data": metrics.describe_baseline,
     "Value of random ranking or the mean rating": lambda row: say.format_short(row.random),
     "Value in the paper": lambda row: (
         "none" if row.paper_value is None else say.format_short(row.paper_value)

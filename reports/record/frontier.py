@@ -240,8 +240,8 @@ class Frontier:
         less = self.utility_metric in ERROR_METRICS
         if not self.is_relative_to_noiseless:
             return f"{self.utility_metric}, where less is better" if less else self.utility_metric
-        ratio = "without noise / with noise" if less else "with noise / without noise"
-        return f"{self.utility_metric} {ratio}"
+        pair = (self.utility_metric, f"{self.utility_metric} without noise")
+        return " relative to ".join(reversed(pair) if less else pair)
 
     @property
     def is_y_axis_reversed(self) -> bool:
@@ -278,7 +278,7 @@ def format_baseline_utility(level: BaselineUtility) -> str:
 def describe_missing_utility(swept: SweepContents) -> str:
     """Returns a sentence that names the systems without measured utility; "" if there are none."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
-    names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
+    names = [f"“{each.target}”" for i, each in enumerate(swept.variants) if i not in measured]
     return f"Utility was not measured for {', '.join(dict.fromkeys(names))}." if names else ""
 
 

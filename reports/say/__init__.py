@@ -500,12 +500,12 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     witness = measured.witness
     if witness is None:
         return
-    yield "inputs", f"Input a is “{witness.input_a}”, and input b is “{witness.input_b}”."
-    guess = "ba"[measured.samples is not None or witness.probability_a >= witness.probability_b]
-    yield "output", f"Given “{witness.output}”, the adversary guesses input {guess}."
+    yield "inputs", f"Input A is “{witness.input_a}”, and input B is “{witness.input_b}”."
+    guess = "BA"[measured.samples is not None or witness.probability_a >= witness.probability_b]
+    yield "output", f"If the output is “{witness.output}”, the adversary guesses input {guess}."
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     label = label_event_probability(measured).lower()
-    yield label, f"The {label} of this output is {a} under input a and {b} under input b."
+    yield label, f"The {label} of this output is {a} under input A and {b} under input B."
     yield "ratio of the larger to the smaller", describe_probability_ratio(measured)
     if witness.copies > 1:
         yield "parts", f"The output has {witness.copies:,} independent parts of this kind."

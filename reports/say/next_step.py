@@ -173,7 +173,7 @@ def _warn_of_reach(section: Section, finding: Finding) -> Iterator[str]:
     known = f"{shown}proved to be at most {most}"
     known = f"{most} (lower bound and proved upper bound)" if least == most else known
     known = say.join_texts(known, say.describe_assumptions(proof), by=" ")
-    yield f"Do not use the claim {where}: there, epsilon is {known}."
+    yield f"Do not use the claim {where}, where epsilon is {known}."
 
 
 def _contrast(scope: Scope, other: Scope) -> str:

@@ -141,7 +141,7 @@ class ClaimUnderTest:
                 output=event.name,
                 probability_a=hits / trials,
                 probability_b=hits_b / trials,
-                note=f"{hits} of {trials} draws of input a and {hits_b} of {trials} of b gave it",
+                note=f"{hits} of {trials} draws of input A and {hits_b} of {trials} of B gave it",
             ),
         )
 

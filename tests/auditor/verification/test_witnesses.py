@@ -220,7 +220,7 @@ def test_events_of_samples(name: str) -> None:
     found = verify_ldp(case.function, epsilon=0.1, samples=20_000, trace=False)
     witness = found.witness
     assert witness is not None
-    shares = r"(\d+) of (\d+) draws of input a and (\d+) of (\d+) (?:draws )?of"
+    shares = r"(\d+) of (\d+) draws of input A and (\d+) of (\d+) (?:draws )?of"
     counts = re.match(shares, witness.note)
     assert counts is not None
     right, n, wrong, m = map(int, counts.groups())

@@ -168,8 +168,8 @@ def test_proofs_of_small_games_do_not_count_for_the_data(record: Record) -> None
     assert "Claim epsilon" not in assess(record, refuted).advice
     wider = replace(USER, horizon=Horizon.ROUND)
     played = vary(refuted, verdict=Verdict.INCOMPARABLE, scope=wider)
-    assert "there, epsilon is" not in todo(record, judge(record, 1.0, 1.0, None), played)
-    assert "there, epsilon is" in todo(record, judge(record, 1.0, 1.0, None), vary(played, game=""))
+    assert "where epsilon is" not in todo(record, judge(record, 1.0, 1.0, None), played)
+    assert "where epsilon is" in todo(record, judge(record, 1.0, 1.0, None), vary(played, game=""))
 
 
 def test_shorter_horizons_are_advised_only_if_the_claim_is_proved(record: Record) -> None:
