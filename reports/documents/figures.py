@@ -183,8 +183,7 @@ def draw_roc_curve(
     """Draws a ROC curve with its pointwise band on two logarithmic axes, as SVG.
 
     roc: the curve; both axes begin at its smallest positive false-alarm rate.
-    shares: true positive rates to mark, by false-alarm rate; None for a rate that the data do not
-        resolve.
+    shares: true positive rates to mark, by false-alarm rate; None if there are too few data.
     guessed: true positive rate of the best guess without the uploads, by false-alarm rate.
     """
     finest = find_min_positive_fpr(roc) or 0.5

@@ -62,12 +62,13 @@ class EpsilonRow:
     def epsilon_marks(self) -> tuple[Bound | None, Claim | None, Bound | None]:
         """Lower bound, claim and upper bound that the row draws; None for a mark that is not drawn.
 
-        A mark is not drawn in these cases:
+        Not drawn are:
 
-        - Lower bound: it has assumptions, or its delta is below the finding's.
-        - Claim: it states no epsilon for the finding's scope and delta, or the audit derived it.
-        - Upper bound: it is infinite, its delta is above the finding's, or a lower bound refutes
-          its assumptions.
+        - a lower bound with assumptions, or with a delta below the finding's;
+        - a claim that states no epsilon for the finding's scope and delta, or that the audit
+          derived;
+        - an upper bound that is infinite, has a delta above the finding's, or has assumptions that
+          a lower bound refutes.
         """
         found = self.finding
         if found is None:

@@ -361,9 +361,9 @@ class Comparison:
         - A finding (judged claim) has a worse verdict.
         - A new finding is refuted, or fails ``gate``.
         - An epsilon has a larger lower or upper bound.
-        - A leak is larger, with equal seeds: its confidence interval lies above the baseline's. A
-          leak is an attack result above guessing.
-        - A leak is new, if the gate is on leaks.
+        - A leak (an attack result above guessing) has a confidence interval above the baseline's,
+          and the seeds are equal.
+        - A leak is new, and the gate is on leaks.
 
         With ``--fail-on never`` nothing is worse. Waived results are not compared.
         """

@@ -443,8 +443,8 @@ def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
     The leak counts as not assessed in two cases, which ``unassessed_parts`` states:
 
     - More than half of the messages are empty or unusable.
-    - Too few attacks were compared with guessing: no more than the attacks that could not run.
-      Attacks that guess which of two worst-case inputs was sent are not counted as compared.
+    - At least as many attacks could not run as were compared with guessing. Attacks that guess
+      which of two worst-case inputs was sent do not count as compared.
     """
     shown = [bound.epsilon for bound in list_lower_bounds(section)]
     won = find_max_advantage(leaks)

@@ -118,11 +118,9 @@ class Record(Contents):
     def save(self, directory: str | Path, gate: Gate = DEFAULT_GATE) -> Path:
         """Writes all reports (``store.RUN_FILE_NAMES``) to a directory and returns its path.
 
-        directory: the directory.
-        gate: the rule for failing CI. This rule determines the failures in junit.xml, and the
-            smallest advantage over guessing that counts as a leak.
-
-        Raises InputError if the directory cannot be written.
+        ``gate`` (the rule for failing CI) determines the failures in junit.xml, and the smallest
+        advantage over guessing that counts as a leak. Raises InputError if the directory cannot be
+        written.
         """
         store.write_run_files(self, Path(directory), gate)
         return Path(directory)

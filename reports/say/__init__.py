@@ -130,8 +130,7 @@ def format_upper_bound(proof: Bound, beside: Iterable[float], *, exactly: bool =
     """Formats the epsilon of an upper bound, rounded up.
 
     proof: the upper bound.
-    beside: epsilons that are printed next to it. If the bound is at most one of them, so is its
-        text.
+    beside: epsilons that are printed next to it. Rounding up never passes one of them.
     exactly: whether the text has 6 significant digits instead of 3.
     """
     near = format_number if exactly else format_short
@@ -156,8 +155,8 @@ def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool =
 def format_proved_epsilon(finding: Finding, *, exactly: bool = False) -> str:
     """Formats the upper bound on epsilon of a judged claim, rounded up.
 
-    If the bound is at most the claimed epsilon, so is its text. The text has 3 significant digits,
-    or 6 if ``exactly``. ``finding`` must have an upper bound.
+    Rounding up never passes the claimed epsilon. The text has 3 significant digits, or 6 if
+    ``exactly``. ``finding`` must have an upper bound.
     """
     assert finding.accounted is not None
     beside = _list_epsilons(finding.claim, finding.measured)

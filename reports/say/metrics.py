@@ -222,8 +222,8 @@ def widen_limits(
     """Returns the limits (low, high) of a row, widened for multiple testing.
 
     row: the row, whose own limits hold at ``confidence``.
-    rows: number of rows, whose widened limits hold together at ``confidence``.
-    confidence: the confidence.
+    rows: number of rows whose widened limits hold together at ``confidence``.
+    confidence: probability, such as 0.95.
     """
     wider = compute_widening_factor(confidence, rows)
     low = row.value - wider * max(0.0, row.value - row.ci_low)
@@ -246,8 +246,8 @@ def select_headline_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 def describe_utility(section: Section, record: Contents) -> str:
     """Describes the utility of a system in a line; "" if utility was not measured.
 
-    If the audit also has the system without protection, the line quotes its utility. Systems with
-    settings in the plan are not compared in this way.
+    If the audit also has the system without protection, the line quotes its utility. This part is
+    left out if the plan changes the settings of either system.
     """
     row = select_headline_row(section.utility)
     if row is None:

@@ -47,9 +47,9 @@ class Clients:
     ``features``: features of each device's user, shape (n, d1), from Table I of the FedRec paper.
     ``streams``: one random stream per device, new in every round.
     ``linear_term_streams``: one random stream per device, equal in every round, for the random
-    linear term in the loss (objective perturbation). None to use ``streams``.
+        linear term in the loss (objective perturbation); None to use ``streams``.
     ``user_embeddings``: each device's own array "user.E" of the model, shape (n, d, d1), if it
-    never leaves the device; None if the server broadcasts "user.E".
+        never leaves the device; None if the server broadcasts "user.E".
     """
 
     interactions: Interactions
@@ -108,10 +108,11 @@ class LocalSettings:
     ``negatives``: number of sampled negatives per positive, drawn once per upload.
     ``learning_rate``: learning rate of the optimizer.
     ``optimizer``: "sgd" for plain gradient descent, or "adam".
-    ``linear_term_scales``: scales for objective perturbation, by component. A linear term with
-    Laplace coefficients of this scale is added to the loss, divided equally among the examples.
+    ``linear_term_scales``: scales for objective perturbation, by component. A linear term is added
+        to the loss, divided equally among the examples. Its coefficients have a Laplace
+        distribution of this scale.
     ``epoch_noise``: noise on all entries after every epoch except the last, by component. Every
-    device adds this noise, even one without examples.
+        device adds this noise, even one without examples.
     """
 
     epochs: int = 5
@@ -203,9 +204,10 @@ class RoundClaim:
     ``unit``: the data that the claim protects, such as one interaction.
     ``statement``: the claim in one or two sentences, in this project's words.
     ``positive_delta``: a delta above 0, at which the claim is compared with bounds in addition to
-    delta 0; 0 if it is compared only at delta 0.
-    ``unstated_protection``: description of a part of the audited protection that the authors do not
-    state, and this project chose; "" if there is none. No bound refutes a claim with such a part.
+        delta 0; 0 if it is compared only at delta 0.
+    ``unstated_protection``: description of a part of the audited protection that this project chose
+        because the authors do not state it; "" if there is none. No bound refutes a claim with such
+        a part.
     """
 
     epsilon: float

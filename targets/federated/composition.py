@@ -266,7 +266,7 @@ class ComposedSystem(System):
         - The presence of a user, the value of a rating, and all other data and views: None.
 
         For a training, the randomizer is repeated in every round. If only a share of users takes
-        part in a round, this is exact only at delta 0.
+        part in a round, the repetition is exact only at delta 0.
         """
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
             return None

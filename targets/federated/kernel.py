@@ -52,11 +52,11 @@ class DeviceBlock(NamedTuple):
 
     ``devices``: row index of each device in ``DeviceTables.dense_params``, shape (m,).
     ``first_row_indices``: index of each device's first row in ``DeviceTables.item_rows``, shape
-    (m,).
+        (m,).
     ``row_counts``: number of each device's rows, one per example, shape (m,).
     ``visit_order``: ``visit_order[epoch, i, step]`` is the index of the example that the i-th
-    device of the block visits, counted among its own examples. Shape (epochs, m, largest row
-    count).
+        device of the block visits, counted among its own examples. The shape is (epochs, m, largest
+        row count).
     """
 
     devices: Int64Array

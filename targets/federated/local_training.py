@@ -193,8 +193,8 @@ class TrainingJob:
     ``examples``: training examples of the devices.
     ``tables``: data of the devices, and their parameters, which are trained in place.
     ``kernel_settings``: settings of the compiled code.
-    ``moments``: moments of Adam between calls of the compiled code; arrays of length 0 if one call
-    runs all epochs.
+    ``moments``: moments of Adam, kept between calls of the compiled code; arrays of length 0 if one
+        call runs all epochs.
     """
 
     param_shapes: dict[str, tuple[int, ...]]
