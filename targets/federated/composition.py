@@ -147,7 +147,7 @@ class ComposedSystem(System):
         ``width``: number of entries per row of the item table.
         ``dense``: number of entries of all other components (named arrays of the model).
         ``negatives``: number of negatives per interaction.
-        ``passes``: number of local epochs per user in a training.
+        ``passes``: mean number of local epochs per user in a training.
         """
         users, items = interactions.n_users, interactions.n_items
         entries = self.count_entries(Population(n_users=users, n_items=items))
