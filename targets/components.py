@@ -105,9 +105,10 @@ class Component(ABC):
     def learning_rate(self) -> float | None:
         """Public learning rate r, by which messages are scaled; None if it is unknown.
 
-        - A gradient message is -r times the gradient of the sender's loss. So r is negative if the
-          client sends the gradient itself.
-        - A change of the model is -r times the sum of the gradients of all local steps.
+        - If a message is a gradient, it is -r times the gradient of the sender's loss. So r is -1
+          if the client sends the gradient itself.
+        - If a message is a change of the model, it is -r times the sum of the gradients of all
+          local steps.
         """
         return _get_first_part(self).learning_rate
 

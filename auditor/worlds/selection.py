@@ -50,12 +50,12 @@ def draw_outputs(
     max_entries: int = 1 << 60,
     read: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
 ) -> list[NDArray[Any]]:
-    """Draws outputs of each input (world), (n, *shape) each, and converts them by ``read``.
+    """Draws outputs of each input (world), and returns one array (n, *shape) per world.
 
     sizes: number of outputs to draw from each world.
-    max_entries: maximum number of array entries in all worlds together. Fewer outputs are drawn to
-        keep it, but at least two per world.
-    read: function applied to each block of outputs.
+    max_entries: maximum number of array entries, over all worlds. If ``sizes`` need more entries,
+        fewer outputs are drawn, but at least two per world.
+    read: function that converts each block of outputs.
     """
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
@@ -129,8 +129,8 @@ class SelectedRules(NamedTuple):
     """Two inputs (worlds) and the decision rules that were selected to guess between them.
 
     world_pair: indices of the two worlds.
-    rules_and_error_shares: each rule with its share of the error of the bound.
-    n_outputs_per_world: number of outputs that the selection used from each world of the pair.
+    rules_and_error_shares: each rule, with its share of the test's error (1 - confidence).
+    n_outputs_per_world: number of outputs that the selection used per world of the pair.
     n_outputs_total: number of outputs that the selection used from all worlds.
     output_shape: shape of one output.
     """
@@ -152,12 +152,14 @@ class SelectedRules(NamedTuple):
     def count_guesses(
         self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
     ) -> NDArray[np.int64]:
-        """Counts the guesses of each rule on fresh outputs, shape (rules, true input, guessed
-        input).
+        """Counts how often each rule guesses each of the two selected inputs (worlds), on fresh
+        outputs.
 
         worlds: the inputs and functions that draw their outputs.
-        sizes: numbers of outputs of the two selected inputs (worlds).
+        sizes: number of outputs of each of the two worlds.
         streams: one random generator per world.
+
+        Returns the counts as an array (rules, true world, guessed world).
         """
         rules = [(*self.world_pair, rule) for rule, _ in self.rules_and_error_shares]
         fresh = dict(zip(self.world_pair, sizes, strict=True))
@@ -175,10 +177,11 @@ def select_rules(
     The rules have to be tested on other outputs.
 
     worlds: the inputs and functions that draw their outputs.
-    request: number of draws per world, delta and error of the test.
+    request: number of draws per world for selection and test together; delta and error (1 -
+        confidence) of the test.
     rng: random generator of the draws that select the rules.
-    comparison_rng: random generator of fresh draws that compare candidate rules. If None, a single
-        rule is selected without comparison; otherwise up to two rules.
+    comparison_rng: random generator of further draws that compare candidate rules. Up to two rules
+        are then selected. If None, one rule is selected without this comparison.
     """
     sizes = worlds.count_outputs(request.samples)
     split = SelectionDraws.draw(worlds, plan_selection_size(min(sizes)), rng)
@@ -243,8 +246,8 @@ class SelectionDraws:
         """Combines the rules that were selected for two inputs (worlds) in one object.
 
         pair: indices of the two worlds.
-        shares: pairs (selected rule, share of the error of the bound); the rule None stands for no
-            rule.
+        shares: each rule with its share of the test's error (1 - confidence). Pairs without a rule
+            (None) are left out.
         judged: number of fresh outputs per world that compared candidate rules.
         worlds: number of worlds from which these fresh outputs were drawn.
         """
@@ -255,17 +258,17 @@ class SelectionDraws:
     def select_rules(
         self, budget: RuleTestPlan, worlds: Worlds, rng: np.random.Generator
     ) -> SelectedRules:
-        """Selects up to two decision rules, and divides the error of ``budget`` between them.
+        """Selects up to two decision rules for one pair of worlds, and divides the test's error
+        between them.
 
-        budget: number of draws and error of the later test of the rules.
+        budget: number of draws, delta and error (1 - confidence) of the later test of the rules.
         worlds: the inputs, from which fresh outputs are drawn to compare candidate rules.
+        rng: random generator of these fresh outputs.
 
-        Both rules guess between one pair of worlds, the pair with the largest predicted bound:
-
-        - The first rule is the candidate with the largest predicted bound.
-        - The second rule guesses only at values that occurred in one of the two worlds. It gets a
-          tenth of the error (``SECOND_RULE_ALPHA_SHARE``). A candidate with a larger predicted
-          bound may replace it.
+        - The first rule has the largest predicted bound, and gets 90% of the error.
+        - The second rule gets 10% of the error (``SECOND_RULE_ALPHA_SHARE``). This rule guesses
+          only at values that occurred in only one world of the pair. A candidate with a larger
+          predicted bound may replace the second rule.
         """
         common = replace(budget, alpha=(1.0 - SECOND_RULE_ALPHA_SHARE) * budget.alpha)
         rare = replace(budget, alpha=SECOND_RULE_ALPHA_SHARE * budget.alpha)
@@ -301,13 +304,12 @@ class SelectionDraws:
         return self.combine_rules(pair, shares, size if compared else 0, len(compared))
 
     def choose_rule(self, budget: RuleTestPlan) -> _Candidate | None:
-        """Returns the rule with the largest predicted lower bound on epsilon; None if there is no
-        rule at all.
+        """Returns the rule with the largest predicted lower bound on epsilon; None if no rule is
+        found.
 
         ``budget``: settings of the later test on fresh draws, for which the bound is predicted.
 
-        A rule is returned even if its predicted bound is not clearly positive. The measured bound
-        stays valid, because the rule is tested on fresh draws.
+        The predicted bound may be 0 or negative, if few draws show no leak.
         """
         return choose_simplest_rule(self._list_candidates(budget))
 
@@ -538,9 +540,10 @@ def _get_bound(candidate: CandidateRule[Guesser] | None) -> float:
 def choose_simplest_rule(candidates: Sequence[_Candidate]) -> _Candidate | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
-    If bounds are nearly equal, the first candidate wins. A rule on a value that is read directly
-    from the output (``is_raw``) wins if its bound is at most 5% below the largest bound. The result
-    is None without candidates.
+    - Among bounds within 1% of each other, the first candidate wins.
+    - A rule on a value that is read directly from the output (``is_raw``) wins if its bound is
+      positive, and at most 5% below the largest bound.
+    - None without candidates.
     """
     best = decision_rules.choose_best_rule(candidates)
     entries = [each for each in candidates if each.rule.statistic.is_raw]
@@ -557,15 +560,15 @@ def count_guesses(
     streams: Sequence[np.random.Generator],
     shape: tuple[int, ...],
 ) -> NDArray[np.int64]:
-    """Counts the guesses of rules between two inputs (worlds), shape (rules, true input, guessed
-    input).
+    """Counts how often each rule guesses each of its two inputs (worlds).
 
     worlds: the inputs and functions that draw their outputs.
-    rules: indices of two worlds and the rule that guesses between them.
-    sizes: number of outputs to draw, by index of the world. Only one block of them is in memory at
-        a time.
+    rules: for each rule, the indices of its two worlds, and the rule itself.
+    sizes: number of outputs to draw, by index of the world.
     streams: one random generator per world.
     shape: shape of one output.
+
+    Returns the counts as an array (rules, true world, guessed world).
     """
     tables = np.zeros((len(rules), 2, 2), dtype=np.int64)
     for world, block in worlds.draw_blocks(sizes, streams, shape):
@@ -578,15 +581,16 @@ def count_guesses(
 def make_guess_witness(
     worlds: Worlds, pair: tuple[int, int], rule: Guesser, counts: GuessCounts, drawn: Sequence[int]
 ) -> Witness:
-    """Returns the distinguishing event of a rule: the outputs for which it guesses one input
-    (world).
+    """Makes the distinguishing event of a rule: the outputs for which the rule guesses one of two
+    worlds.
 
-    The event is defined by the guess with the larger ratio of right to wrong guesses.
+    If the rule guesses both worlds, the guess with the larger ratio of right to wrong guesses
+    counts.
 
-    pair: indices of the two worlds.
+    pair: indices of the two worlds (inputs).
     rule: the rule, which describes the event in words.
     counts: counts of right and wrong guesses.
-    drawn: numbers of outputs drawn from the two worlds.
+    drawn: number of outputs drawn from each of the two worlds.
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (

@@ -97,7 +97,7 @@ class ScalarScore:
     name: description of the number.
     compute: function that maps outputs (n, entries) to numbers (n,).
     is_raw: whether the number is an entry of the output itself.
-    cuts: None, because the values determine the cuts (see ``Statistic``).
+    cuts: None; the ends of a rule's intervals follow from the values (see ``Statistic``).
     """
 
     name: str
@@ -147,18 +147,18 @@ def as_floats(outputs: Values) -> Floats:
 class OutcomeIndex:
     """A statistic that maps an output to its index in a list of the outcomes of a sample.
 
-    An outcome is a combination of values of some entries of an output. The index of an outcome that
-    is not in the list is -1.
+    An outcome is a combination of values of some entries of an output. The index is -1 for an
+    outcome that is not in the list.
 
     is_raw: True, because the values are read directly from the output.
-    values_or_cuts: sorted values of each entry; for floats the cuts between them, so that rounding
-        errors do not matter.
+    values_or_cuts: sorted values of each entry. For floats: cuts between the values, so that
+        rounding errors do not matter.
     weights: weight of each entry in the key that identifies an outcome.
     outcome_keys: sorted keys of the outcomes.
     value_labels: for each outcome, descriptions of the values of its parts.
-    entries: indices of the entries of an output that are compared; None for all.
+    entries: indices of the compared entries of an output; None for all.
     parts: the parts (one entry, or the entries of one field) that these entries form.
-    part_names: the name of each part.
+    part_names: name of each part.
     """
 
     # A key is the sum over entries of ``weights`` times the index of the entry's value in
@@ -308,7 +308,7 @@ def find_grid_step(values: Floats) -> float:
 
 
 def make_modulo_score(sample: Floats) -> ScalarScore:
-    """Returns a statistic of the low digits of an output: its index modulo 240 on a grid.
+    """Returns a statistic of the low digits of an output: its position on a grid, modulo 240.
 
     The grid is a set of equally spaced numbers that contains all numbers of ``sample`` (n,).
     Without such a grid, the statistic is the fractional part of the output.
@@ -412,8 +412,10 @@ def has_frequent_value(values: NDArray[Any]) -> bool:
 def make_cuts(values: NDArray[Any]) -> Floats:
     """Returns cuts that divide the range of ``values`` into intervals, as an increasing array (m,).
 
-    Few distinct values are separated by the cuts. Otherwise the cuts are quantiles, dense in both
-    tails, and frequent values have cuts on either side.
+    If there are few distinct values, the cuts lie between them. Otherwise:
+
+    - Most cuts are quantiles, dense in both tails.
+    - Frequent values have a cut on either side.
     """
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]

@@ -45,10 +45,11 @@ class Worlds:
     encoder : the encoder that turned structured outputs into arrays; None if outputs are arrays.
     stored_outputs : existing outputs of each world, one array per world. ``draw`` then returns each
         stored output once, in random order. None if ``draw`` makes new outputs.
-    run_canaries : ``run_canaries(rng)`` runs one training with m canaries, each included by a fair
-        coin. It returns a score per canary, (m, *shape), and whether the canary was included, (m,).
-        The two worlds are then "canary included" and "canary excluded", and ``draw`` is not
-        available. None if there is no such training.
+    run_canaries : ``run_canaries(rng)`` runs one training. A fair coin decides for each of m
+        canaries whether the training includes the canary. The result is a score per canary, (m,
+        *shape), and whether each canary was included, (m,). The two worlds are then "canary
+        included" and "canary excluded", and ``draw`` is not available. None if there is no such
+        training.
     draw_in_order : ``draw_in_order(worlds, rng)`` makes one run for each world index in ``worlds``
         (n,), in this order. It returns the outputs by world index, in the order of the runs. None
         if the order of runs does not matter.
@@ -135,11 +136,11 @@ class Worlds:
         block).
 
         sizes: number of outputs to draw, by index of the world.
-        streams: one random generator per world, from which the generator of each block is spawned.
+        streams: one random generator per world; with ``draw_in_order``, only the first is used.
         shape: shape of one output; None if it is not yet known.
 
-        The worlds are drawn one after another, or in random order by ``draw_in_order``. Raises
-        InputError if the outputs of a world differ in shape.
+        By default, the worlds are drawn one after another. With ``draw_in_order``, their runs are
+        mixed in random order. Raises InputError if the outputs of a world differ in shape.
         """
         # In random order, a drift over time or over calls is independent of the world.
         mixed, numbers = self.draw_in_order, [*sizes]

@@ -40,7 +40,8 @@ class StatedNumber(Row):
     what: name of the quantity, in words.
     claimed: value of the quantity in the paper.
     right: correct value of the quantity, or a bound of it, as computed here.
-    below: whether the paper states only that the value is below ``claimed``.
+    below: whether ``claimed`` is only a limit: the paper states that the value is below
+        ``claimed``.
     word: label that judges the paper's value, such as "wrong".
     how: sentence that describes the computation of ``right``.
     side: whether ``right`` is a lower or an upper bound of the correct value; None if it is exact.
@@ -95,10 +96,10 @@ class CatalogueRow(Row):
     source: place of the statement in the paper.
     scope, delta: scope and delta of the statement; None if it is not about an epsilon.
     claimed: formula that the paper claims, as text.
-    claimed_epsilon: value of the claimed formula; None if the statement is not about an epsilon.
-    computed_at: phrase with further conditions of the computation, such as settings; may be empty.
-    repeats: number of another entry on this statement; both count as one. Empty if there is no such
-        entry.
+    claimed_epsilon: value of ``claimed``; None if the statement is not about an epsilon.
+    computed_at: phrase with conditions of the computed numbers, such as settings; may be empty.
+    repeats: number of another entry with this statement; the two count as one statement. Empty
+        without such an entry.
     provable: formula that can be proved, as text.
     proved_epsilon: value of the formula ``provable``; None if no epsilon is proved.
     proof: description of the proof.
@@ -106,7 +107,7 @@ class CatalogueRow(Row):
     verdict: judgement of the epsilon; None if the statement is not about an epsilon.
     arithmetic: label that judges ``figures``; None if there are none.
     reason: reason of ``verdict`` and ``arithmetic``.
-    finding: judged claim, if the statement is about an epsilon; else None.
+    finding: judged claim; None if the statement is not about an epsilon.
     figures: numbers other than epsilon that the statement contains, each with the correct number.
     repaired_settings: settings with which the statement becomes true; None without a repair.
     repaired: claim as judged under ``repaired_settings``; None without a repair.
@@ -201,8 +202,8 @@ class EpsilonTableRow(Row):
     n_users: number of users from whom they are sampled.
     delta: delta of the epsilon.
     printed: epsilon in the paper's table.
-    counted: epsilon by the authors' own method of accounting, as computed here.
-    lower, upper: bounds of the correct epsilon of the same training.
+    counted: epsilon that the authors' method of accounting gives, as computed here.
+    lower, upper: lower and upper bound of the correct epsilon.
     """
 
     table: int

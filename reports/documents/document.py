@@ -46,9 +46,9 @@ class Picture:
     alt_text: description of the drawing in words, read by screen readers and used as its title.
     caption: explanation below the drawing.
     name: file name without extension; it is unique, and does not change from audit to audit.
-    kind: "broad" or "narrow" (the overview of systems), "ladder" (each claim's epsilons on one
-        axis), "users" (an attack's success per user), "roc" or "frontier" (utility against
-        leakage).
+    kind: "broad" or "narrow" for the overview of systems on a broad or narrow screen; "ladder" for
+        each claim's epsilons on one axis; "users" for an attack's success per user; "roc" for a ROC
+        curve; "frontier" for utility against leakage.
     """
 
     svg: str

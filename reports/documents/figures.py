@@ -136,10 +136,12 @@ def _make_roc_picture(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
 
 
 def find_min_positive_fpr(roc: RocRow) -> float | None:
-    """Returns the smallest positive false-alarm rate of a ROC curve: 1 / (number of non-members).
+    """Returns the smallest positive false-alarm rate of a ROC curve, 1 / (number of non-members).
 
-    The result is None if the curve cannot be drawn, because this rate is below 1e-9, or because the
-    curve's lists have different lengths.
+    None if the curve cannot be drawn, in these cases:
+
+    - No rate is in [1e-9, 1).
+    - The curve's lists have different lengths.
     """
     smallest = min((rate for rate in roc.fpr if rate > 0.0), default=1.0)
     equal = len(roc.fpr) == len(roc.tpr) == len(roc.low) == len(roc.high)
@@ -180,9 +182,9 @@ def draw_roc_curve(
 ) -> str:
     """Draws a ROC curve with its pointwise band on two logarithmic axes, as SVG.
 
-    roc: the curve; both axes begin at its smallest false-alarm rate.
-    shares: true positive rate at each marked false-alarm rate; None below the smallest rate.
-    guessed: true positive rate of the best guess without the uploads, at these rates.
+    roc: the curve; both axes begin at its smallest positive false-alarm rate.
+    shares: true positive rates to mark, by false-alarm rate; None if there are too few data.
+    guessed: true positive rate of the best guess without the uploads, by false-alarm rate.
     """
     finest = find_min_positive_fpr(roc) or 0.5
     bottom, right = _TOP + _HEIGHT, _CURVE_LEFT + _SIDE + 16

@@ -1,8 +1,8 @@
 """Drawing of the claimed, the proved and the shown epsilon on one axis, as SVG.
 
 - Claimed: stated by the system. Proved: an upper bound by accounting. Shown: a lower bound.
-- A bar covers the epsilons that the two bounds leave possible: a claim to its left is false, a
-  claim to its right is proved.
+- A bar covers the epsilons between the two bounds, which remain possible. A claim left of the bar
+  is false. A claim right of the bar is proved.
 - The overview of an audit has one row per system, with the best attack. The "ladder" of a system
   has one row per judged claim.
 """
@@ -41,14 +41,14 @@ class EpsilonRow:
 
     name: label of the row: name of the system, or of the claim.
     scope_label: second line of the label: scope, delta and game of the finding.
-    finding: the judged claim, whose scope and delta all epsilons in the row have; None without a
+    finding: the judged claim, which determines the scope and delta of the row; None without a
         claim.
-    attack_label: name of the best attack, or the reason why there is none; empty in a drawing
-        without attacks (the "ladder" of one system).
-    attack_advantage: advantage of the best attack, (success - guess) / (1 - guess), at the lower
-        confidence limit of its success; 0 without an attack that beats guessing.
-    advantage_percent: ``attack_advantage`` in percent, rounded down, as text; empty without an
-        attack that beats guessing.
+    attack_label: name of the best attack, or a text that no attack beats guessing; empty in a
+        drawing without attacks (the "ladder").
+    attack_advantage: advantage of the best attack: (s - guess) / (1 - guess), for the lower
+        confidence limit s of its success; 0 if no attack beats guessing.
+    advantage_percent: ``attack_advantage`` as text, such as "≥ 12%"; empty if no attack beats
+        guessing.
     """
 
     name: str
@@ -60,13 +60,15 @@ class EpsilonRow:
 
     @property
     def epsilon_marks(self) -> tuple[Bound | None, Claim | None, Bound | None]:
-        """Lower bound, claim and upper bound that the row draws; None for each undrawn mark.
+        """Lower bound, claim and upper bound that the row draws; None for a mark that is not drawn.
 
-        - The lower bound is not drawn if it has assumptions, or a delta below the finding's.
-        - The claim is not drawn if it states no epsilon for the finding's scope and delta, or if
-          the audit derived it.
-        - The upper bound is not drawn if it is infinite, if a lower bound refutes its assumptions,
-          or if its delta is above the finding's.
+        Not drawn are:
+
+        - a lower bound with assumptions, or with a delta below the finding's;
+        - a claim that states no epsilon for the finding's scope and delta, or that the audit
+          derived;
+        - an upper bound that is infinite, has a delta above the finding's, or has assumptions that
+          a lower bound refutes.
         """
         found = self.finding
         if found is None:

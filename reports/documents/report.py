@@ -141,10 +141,10 @@ def build_system_document(
 
     record: record of the audit.
     glance: summary of the system's results.
-    anchor: HTML ids of the system and its findings; None leaves out drawings and most revealing
-        inputs, which only the HTML page has.
-    alone: whether the document stands alone. Otherwise it omits the parts that a report has once
-        for all systems, such as assumptions of the attacks.
+    anchor: HTML ids of the system and its findings, for the HTML page. None for other formats:
+        these have no drawings, and most revealing inputs only for refuted claims.
+    alone: whether the document stands alone. If false, it is part of a report, and omits the parts
+        that the report has once for all systems, such as assumptions of the attacks.
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
@@ -185,10 +185,10 @@ def build_claim_sections(
 ) -> Iterator[DocSection]:
     """Builds one section per claim with its findings (judgements in one scope each).
 
-    placed: pairs of a finding and its HTML id in the page; "" without a page.
-    plain: whether sentences state how often an adversary guesses right about one person.
-    page: whether to show the most revealing inputs of every finding; if false, only findings that
-        refute their claim show them.
+    placed: pairs of a finding and its HTML id; the id is "" outside the HTML page.
+    plain: whether to add sentences on how often an adversary guesses right about one person.
+    page: whether to show the most revealing inputs of every finding. If false, only findings that
+        refute their claim show these inputs.
 
     All findings except the most severe are folded.
     """

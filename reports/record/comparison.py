@@ -6,8 +6,8 @@ Only the following differences count as changes, so that noise does not count:
 - Another epsilon, if the two audits' intervals (lower bound to upper bound) do not overlap.
 - Another proved upper bound or calculated lower bound of epsilon, if it differs by more than a
   thousandth (the rounding of accountants).
-- Another result of an attack or of utility, if the confidence intervals do not overlap after each
-  is widened for the number of compared results.
+- Another utility, or another attack result that beats guessing in one of the audits, if the
+  confidence intervals do not overlap after each is widened for the number of compared results.
 
 Directions of a change:
 
@@ -328,9 +328,9 @@ class Comparison:
 
     changes: the changes, the worst first.
     differences: sentences on differences of plan, data and versions, which may cause ``changes``.
-    incomparable: sentences on parts that cannot be compared.
+    incomparable: sentences on parts of the audits that cannot be compared.
     n_findings: number of findings (judged claims) that both records have.
-    n_rows: number of attack results with a baseline guess that both records have.
+    n_rows: number of attack results, comparable with guessing, that both records have.
     has_claims: whether at least one of the records has findings.
     is_complete: whether both audits were completed.
     unassessed: one line with a reason for each system whose severity was not assessed.
@@ -354,15 +354,16 @@ class Comparison:
 
         record: the later record.
         baseline: the earlier record.
-        gate: the rule for failing CI, which determines what counts as worse.
+        gate: the rule for failing CI, which also determines what counts as worse.
 
         These changes are worse:
 
-        - a finding (judged claim) with a worse verdict, or a new finding that fails ``gate``;
-        - an epsilon with a larger lower or upper bound;
-        - a leak (an attack's metric above guessing) whose confidence interval lies above the
-          baseline's, if the seeds are equal;
-        - a new leak, if the gate is on leaks.
+        - A finding (judged claim) has a worse verdict.
+        - A new finding is refuted, or fails ``gate``.
+        - An epsilon has a larger lower or upper bound.
+        - A leak (an attack result above guessing) has a confidence interval above the baseline's,
+          and the seeds are equal.
+        - A leak is new, and the gate is on leaks.
 
         With ``--fail-on never`` nothing is worse. Waived results are not compared.
         """

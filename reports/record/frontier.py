@@ -52,19 +52,25 @@ class NumberRow(Row):
     """A result of one variant (a system with its settings) of a sweep, such as an epsilon.
 
     variant: index of the variant in ``SweepContents.variants``.
-    kind: kind of the result: "utility"; "ahead" (utility minus the baseline's utility); "attack"
-        (success of an attack); "gain" (success of an attack minus success of guessing); "claimed",
-        "proved" (upper bound) or "shown" (lower bound) for an epsilon.
-    metric: name of the metric; for an attack with the attack's name.
-    view: for an attack the adversary's view, for an epsilon its scope and delta, and for utility
-        the test protocol.
+    kind: kind of the result (see below).
+    metric: name of the metric; "epsilon" for an epsilon; for an attack, the attack's name and the
+        metric.
+    view: for utility, the test protocol; for an attack, the adversary's view; for an epsilon, its
+        scope and delta.
     value: value of the result.
     ci_low, ci_high: ends of the value's confidence interval; None for an epsilon.
-    baseline: value of the metric for a simple method (for an attack a guess; for utility
-        popularity, or user and item means); None without one.
-    random: for utility, value for a random ranking, or for the mean of all ratings as prediction;
+    baseline: value of a simple method: a guess for "attack"; popularity, or user and item means,
+        for "utility"; 0 for "gain" and "ahead". None without one.
+    random: for "utility", value of a random ranking, or of the mean of all ratings as prediction;
         else None.
-    basis: for an epsilon its method, confidence, number of samples and assumptions; else empty.
+    basis: for an epsilon, its source, or its method, confidence, number of samples and assumptions;
+        else empty.
+
+    The kinds are:
+
+    - "utility", and "ahead": utility minus the baseline's utility;
+    - "attack": success of an attack, and "gain": this success minus the success of guessing;
+    - for an epsilon: "claimed", "proved" (upper bound) and "shown" (lower bound).
     """
 
     variant: int
@@ -168,8 +174,7 @@ class SweepPoint:
         """Returns an epsilon of the system as text, such as "2.3" or "not known".
 
         kind: "claimed", "proved" (upper bound) or "shown" (lower bound).
-        whole: whether the epsilon is for a whole user over the training, not for the drawing's
-            scope.
+        whole: true for a whole user over the training, false for the scope of the drawing.
         """
         epsilons = self.user_epsilons if whole else self.epsilon_by_kind
         epsilon = epsilons.get(kind)
@@ -191,8 +196,8 @@ class BaselineUtility:
     """Utility of a simple recommender, with which the utility of a system is compared.
 
     name: phrase with the method, such as "recommending popular items".
-    low, high: smallest and largest value of this utility; different only after division by the
-        utilities of several systems without noise.
+    low, high: smallest and largest value of this utility. They differ only if the utility is
+        divided by the utilities of several systems without noise.
     """
 
     name: str

@@ -1,10 +1,10 @@
 """Attack results that beat guessing without the uploads, and the severity of a system.
 
-The advantage of an attack is its lower limit minus the baseline, divided by 1 - baseline. By
-default, a result with an advantage of .05 or more counts as a leak. A smaller one is marked
-``is_small``.
+The advantage of an attack is (lower limit - baseline) / (1 - baseline), with the lower confidence
+limit of its result. By default, a result with an advantage of at least .05 counts as a leak. A
+smaller one is marked ``is_small``.
 
-The severity of a system follows from the rows of the record by a rule with a version number
+The severity of a system follows from its rows in the record, by a rule with a version number
 (docs/reading-a-report.md).
 """
 
@@ -44,8 +44,8 @@ class Leak:
 
     row: row of the record with the result.
     baseline: value of the metric that a guess without the uploads reaches.
-    result_lower_limit: lower confidence limit of the result, corrected so that the limits of all
-        results of the system hold together at the row's confidence.
+    result_lower_limit: lower confidence limit of the result, corrected for multiple testing: the
+        limits of all results of the system hold together at the row's confidence.
     n_results: number of results of the system that have a baseline.
     is_small: whether the result does not count as a leak, because its advantage over the baseline
         is too small (by default below .05).
@@ -275,8 +275,9 @@ def _effective_size(value: float, low: float, failing: float) -> float:
 def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> str:
     """Returns a clause on the largest gain over guessing that the confidence intervals allow.
 
-    The gain of a row is the upper limit of its interval minus its baseline. The limits are
-    corrected so that ``tried`` of them (by default as many as ``rows``) hold together.
+    rows: attack results. The gain of a row is the upper limit of its interval minus its baseline.
+    tried: number of tests for which the limits are corrected (multiple testing); by default the
+        number of rows.
     """
     count = len(rows) if tried is None else tried
     figures = map(_Figure.from_gain, rows)
@@ -331,12 +332,15 @@ Such an attack alone makes a leak at most medium: the lower bound of epsilon sta
 class Severity(StrEnum):
     """Severity of a system, of its claim, or of its leak; members are ordered, the worst first.
 
-    CRITICAL: the audit contradicts itself; an attack closes at least half of the gap between
-        guessing and certainty; or a claim is refuted while the leak is HIGH.
-    HIGH: a claim is refuted; an attack closes at least a fifth of this gap; or the lower bound of
-        epsilon is at least 6.91.
-    MEDIUM: a leak is smaller; a lower bound of epsilon is at least 2.2; a claim is vacuous,
-        unproved or not tested; or neither a claim nor a proof gives an epsilon below 6.91.
+    The advantage of an attack is the share of the gap between guessing and certainty that it
+    closes.
+
+    CRITICAL: the audit contradicts itself; an advantage is at least 0.5; or a claim is refuted
+        while the leak is HIGH.
+    HIGH: a claim is refuted; an advantage is at least 0.2; or the lower bound of epsilon is at
+        least 6.91.
+    MEDIUM: a leak has a smaller advantage; a lower bound of epsilon is at least 2.2; a claim is
+        vacuous, unproved or not tested; or neither a claim nor a proof gives an epsilon below 6.91.
     NOT_ASSESSED: the examined parts are harmless, but some parts were not assessed.
     LOW: everything was assessed, and nothing of the above applies.
     """
@@ -436,12 +440,11 @@ def assess_claim(finding: Finding | None) -> Severity | None:
 def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
     """Assesses the severity of a system's leak: the knowledge that attacks gain from its messages.
 
-    The leak counts as assessed if both conditions hold; otherwise ``unassessed_parts`` states the
-    reason:
+    The leak counts as not assessed in two cases, which ``unassessed_parts`` states:
 
-    - More attacks were compared with guessing than could not run. Attacks that guess which of two
-      worst-case inputs was sent do not count among those compared.
-    - At least half of the messages could be read.
+    - More than half of the messages are empty or unusable.
+    - At least as many attacks could not run as were compared with guessing. Attacks that guess
+      which of two worst-case inputs was sent do not count as compared.
     """
     shown = [bound.epsilon for bound in list_lower_bounds(section)]
     won = find_max_advantage(leaks)

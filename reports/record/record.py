@@ -60,12 +60,12 @@ class GateOutcome:
         The first of these rules that applies gives the exit code:
 
         - 3 if the record has errors, or contradicts itself (verdict UNSOUND);
-        - 3 if nothing became worse, and no judged claim (or, without claims, no attack result) is
-          in both records;
+        - 3 if nothing became worse, and the two records have no judged claim in common (without
+          claims: no attack result);
         - 1 if ``gate`` fails;
-        - 3 if a claim could not be tested, a severity that the gate needs was not assessed, or a
-          leak that the baseline assessed is not assessed now, unless the gate allows this;
-        - 1 if a waiver of the gate is expired;
+        - 3 if a claim could not be tested, or a severity that the gate needs was not assessed, or a
+          leak is no longer assessed, unless the gate allows this;
+        - 1 if a waiver is expired, except with ``--fail-on never``;
         - 0 otherwise.
         """
         compared = None if baseline is None else Comparison.compare(record, baseline, gate)
@@ -119,7 +119,8 @@ class Record(Contents):
         """Writes all reports (``store.RUN_FILE_NAMES``) to a directory and returns its path.
 
         ``gate`` (the rule for failing CI) determines the failures in junit.xml, and the smallest
-        advantage over guessing of a leak. Raises InputError if the directory cannot be written.
+        advantage over guessing that counts as a leak. Raises InputError if the directory cannot be
+        written.
         """
         store.write_run_files(self, Path(directory), gate)
         return Path(directory)

@@ -254,8 +254,8 @@ class AttackRow(Row):
     baselines: values of the metric for guesses that do not use the uploads, by name of the guess.
     gain: ``value`` minus ``baseline``, with its interval; None if the two have different subjects.
         If the interval is above 0, the attack beats every baseline.
-    from_interactions: value of the metric if the attack reads the true interactions, not the
-        uploads, which may reveal more; None if it was not computed.
+    from_interactions: value of the metric if the attack reads the true interactions in place of the
+        uploads; None if it was not computed. Uploads may reveal more.
     further: further metrics of the same guesses, by name of the metric.
     roc: ROC curve of the attack's scores; None without scores.
     users: spread of the attack's success over users; None if it was not computed.

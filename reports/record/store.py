@@ -69,8 +69,8 @@ def encode_record(record: Contents) -> bytes:
 def write_run_files(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     """Renders ``record`` and writes all files of a run directory, report.json last.
 
-    ``gate`` (the rule for failing CI) determines which test cases of junit.xml are failures, and
-    with which advantage over guessing an attack result is reported as a leak.
+    ``gate`` (the rule for failing CI) determines the failures in junit.xml, and the smallest
+    advantage over guessing that counts as a leak.
     """
     overview, _ = draw_overview(summarize_systems(record))
     contents = {

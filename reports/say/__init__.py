@@ -130,8 +130,7 @@ def format_upper_bound(proof: Bound, beside: Iterable[float], *, exactly: bool =
     """Formats the epsilon of an upper bound, rounded up.
 
     proof: the upper bound.
-    beside: epsilons that are printed next to it. Rounding never makes the bound look larger than
-        one of them that it does not exceed.
+    beside: epsilons that are printed next to it. Rounding up never passes one of them.
     exactly: whether the text has 6 significant digits instead of 3.
     """
     near = format_number if exactly else format_short
@@ -156,8 +155,8 @@ def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool =
 def format_proved_epsilon(finding: Finding, *, exactly: bool = False) -> str:
     """Formats the upper bound on epsilon of a judged claim, rounded up.
 
-    Rounding never makes it look larger than a claimed epsilon that it does not exceed. The text has
-    3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
+    Rounding up never passes the claimed epsilon. The text has 3 significant digits, or 6 if
+    ``exactly``. ``finding`` must have an upper bound.
     """
     assert finding.accounted is not None
     beside = _list_epsilons(finding.claim, finding.measured)
@@ -198,8 +197,8 @@ def describe_guess_rate(limit: str, guess: float) -> str:
     """Describes how often a guess is right, such as "up to 73.1% of the time".
 
     limit: words before the number, such as "up to".
-    guess: probability that the guess is right, which is "more than 99.9999%" in the text if it
-        rounds to 100%.
+    guess: probability that the guess is right. Above 99.9999%, the text begins with "more than
+        99.9999%", without ``limit``.
     """
     rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {to_percent(guess)}"
     return f"{rate} of the time"
@@ -262,8 +261,8 @@ def format_duration(seconds: float) -> str:
 def describe_game(finding: Finding) -> str:
     """Describes the game in which a claim was judged, and the delta if it is not the claim's.
 
-    A game is an experiment that draws outputs for two inputs. The text is "" if there is neither a
-    game nor another delta.
+    A game is an experiment that draws outputs for two inputs. Without a game, the text has the
+    delta alone, or is "".
     """
     other = "" if finding.delta == finding.claim.delta else f"at {format_delta(finding.delta)}"
     return join_texts(finding.game and f"simulated in the {finding.game}", other, by="; ")
@@ -347,8 +346,8 @@ def describe_shown_guess(measured: Bound) -> str:
 def describe_guesses_by_bounds(finding: Finding) -> str:
     """Returns sentences on how often an adversary guesses right, by the bounds of a judged claim.
 
-    The first sentence follows from the upper bound, and is left out if the claim has a finite
-    epsilon. The second follows from the lower bound.
+    - One sentence follows from a finite upper bound, if the claim states no finite epsilon.
+    - One sentence follows from the lower bound.
     """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):

@@ -20,13 +20,13 @@ from fedrec_auditor.reports.record.sections import Section
 
 
 class CellTone(StrEnum):
-    """Colour of a table cell, by how much the adversary learns.
+    """Colour of a table cell, by the probability that the adversary guesses one bit of the data
+    right.
 
-    BAD: by a lower bound of epsilon, a guess at one bit of the data is right with probability 99.9%
-        or more.
+    BAD: by a lower bound of epsilon, this probability is 99.9% or more.
     UNDECIDED: neither ``BAD`` nor ``CALM``.
-    CALM: not ``BAD``; by the upper bounds of epsilon, which all judged claims have, this
-        probability is below 90%.
+    CALM: not ``BAD``, and all judged claims have upper bounds by which this probability is below
+        90%.
     """
 
     BAD = "bad"
@@ -39,10 +39,10 @@ class BoundsInScope:
     """Largest lower bound and smallest finite upper bound of epsilon in one scope.
 
     scope: protected data, adjacency, adversary and period.
-    lower_bound: largest lower bound without assumptions, in this scope or in a narrower one that it
+    lower_bound: largest lower bound without assumptions, in this scope or in a scope that it
         covers; None without one.
-    upper_bound: smallest finite upper bound, if possible at most at the delta of the lower bound;
-        None without one.
+    upper_bound: smallest finite upper bound, of those whose delta is at most that of the lower
+        bound; if there are none, of all. None without one.
     claimed_epsilons: epsilons that the system claims in this scope; a bound that equals one of them
         is rounded equally.
     """
@@ -91,8 +91,8 @@ class BoundsInScope:
 class Exposure:
     """Exposure of one system to one adversary: bounds of epsilon by scope.
 
-    main_bounds: bounds in the widest scope, followed by those in the scope with the largest lower
-        bound, if that is another one.
+    main_bounds: bounds in the widest scope; then, if another scope has a larger lower bound, those
+        in the scope with the largest.
     other_bounds: bounds in all other scopes, the widest first.
     cell_tone: colour of the table cell.
     """

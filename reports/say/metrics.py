@@ -7,8 +7,8 @@ results.
 - A system is useless if, after a whole training, no estimate is better than guessing.
 - A system beats its baseline (popularity, or user and item means) if the interval of a difference,
   computed per user, lies on the better side.
-- A system gained nothing from the data of single users if no difference is estimated to lie on the
-  better side, and the interval of at least one lies on the worse side.
+- A system gained nothing from the data of single users if no estimated difference lies on the
+  better side, and at least one whole interval lies on the worse side.
 """
 
 from __future__ import annotations
@@ -219,11 +219,11 @@ def compute_widening_factor(confidence: float, rows: int) -> float:
 def widen_limits(
     row: UtilityRow | FurtherFigure, rows: int, confidence: float
 ) -> tuple[float, float]:
-    """Returns the limits (low, high) of a row, widened for multiple comparisons.
+    """Returns the limits (low, high) of a row, widened for multiple testing.
 
-    row: the row, whose own limits hold at ``confidence`` by themselves.
-    rows: number of compared rows, whose widened limits hold together.
-    confidence: confidence of the row's limits, and of all widened limits together.
+    row: the row, whose own limits hold at ``confidence``.
+    rows: number of rows whose widened limits hold together at ``confidence``.
+    confidence: probability, such as 0.95.
     """
     wider = compute_widening_factor(confidence, rows)
     low = row.value - wider * max(0.0, row.value - row.ci_low)
@@ -246,8 +246,8 @@ def select_headline_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 def describe_utility(section: Section, record: Contents) -> str:
     """Describes the utility of a system in a line; "" if utility was not measured.
 
-    The line also quotes the utility of the system without protection, if the audit has that and the
-    plan changes the settings of neither.
+    If the audit also has the system without protection, the line quotes its utility. This part is
+    left out if the plan changes the settings of either system.
     """
     row = select_headline_row(section.utility)
     if row is None:

@@ -20,8 +20,8 @@ def advise(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: st
 
     section: all rows of the audit's record on the system.
     leaks: whether an attack beat guessing; used only if no claim was judged.
-    alarms: sentences on other problems, which follow advice on a refuted claim and precede other
-        advice.
+    alarms: sentences on other problems. They come before the advice, or after it if the claim is
+        refuted.
     gap: text on the parts that were not assessed; empty if there are none.
     """
     finding, open_ = section.headline_finding, [f"Not assessed: {gap}."] if gap else []

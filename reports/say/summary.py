@@ -60,8 +60,8 @@ class Summary:
     leaks: results whose advantage over the baseline is at least ``Gate.leak_margin``, the most
         harmful first.
     small_leaks: results that beat the baseline with a smaller advantage.
-    max_advantage_text: clause on the largest gain over guessing that the confidence intervals
-        allow.
+    max_advantage_text: clause on the largest gain (result minus baseline) that the confidence
+        intervals allow.
     """
 
     section: Section

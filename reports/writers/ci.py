@@ -76,11 +76,13 @@ def render_sarif(
     """Renders the record of an audit as SARIF 2.1.0.
 
     record: the record.
-    gate: rule for failing CI, which sets the smallest advantage over guessing of a leak.
+    gate: rule for failing CI, which sets the smallest advantage over guessing that counts as a
+        leak.
     checks: results of checks of properties that epsilon does not express, such as a shared seed.
     place: path of the file to which results refer, and a line in it.
 
-    Refuted claims and failed checks are errors, leaks are warnings, undecided claims are notes.
+    Refuted claims and failed checks are errors, leaks are warnings. Undecided claims and systems
+    that were not assessed are notes.
     """
     file, line = place
     physical = {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}

@@ -41,7 +41,8 @@ def format_csv_table(record: record_rows.Contents, name: str) -> str:
     - An entry of a nested object has a column of the form ``claim.epsilon``.
     - A text is on one line. The text begins with a ' if a spreadsheet would read it as a formula.
     - A cell with None is empty; infinity is written as "inf".
-    - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
+    - A claim's epsilon, delta and success rate of guessing are empty in a scope in which nothing is
+      claimed.
     """
     if name == "attacks":
         rows = [*_list_attack_figures(record)]

@@ -38,10 +38,11 @@ class NumberDescription(TomlTable):
 
     what: phrase that names the number; a name in braces stands for a value that comes with the pair
     how: sentence on how the right number was computed; names in braces as in ``what``
-    tolerance: relative difference up to which the claimed and the right number count as equal
-    below: whether the paper only states that the right number is below the claimed number
-    upper: whether the claimed number is an upper bound, such as an epsilon; it is then valid, but
-        loose, if it is above the right number
+    tolerance: difference up to which the two numbers count as equal: relative to the right number,
+        or absolute if the right number is below 1 in size
+    below: whether the paper states only that the number is below the claimed number
+    upper: whether the claimed number is an upper bound, such as an epsilon. A claimed number above
+        the right number is then valid, but loose
     side: whether the right number is an upper or a lower bound of the true value; None if it is
         exact
     """
@@ -83,11 +84,12 @@ class ComputedNumber(NumberDescription):
     def word(self) -> NumberLabel:
         """Judgement of the claimed value: right, loose, wrong or unstated.
 
-        - "right": the claimed value equals ``right`` up to ``tolerance``, or is above it if
-          ``below`` is true.
-        - "loose": the claimed value is a valid upper bound: it is above ``right``.
-        - "wrong": the values differ, and the authors state the claimed value.
-        - "unstated": the values differ, but this project derived the claimed value from the paper.
+        - "right": the claimed value equals ``right`` up to ``tolerance``. If ``below`` is true: it
+          is above ``right``.
+        - "loose": the claimed value is above ``right``, and ``upper`` is true.
+        - "wrong": the values differ otherwise, and the authors state the claimed value.
+        - "unstated": the values differ otherwise, and this project derived the claimed value from
+          the paper.
         """
         return judge_number(
             self.claimed,
@@ -132,14 +134,13 @@ class PaperEntry(TomlTable):
     system: names of the systems that the claim is about
     epsilon: the claimed epsilon: a number, or the name of an attribute or method of the system. A
         method takes the population, and delta if ``curve`` is true
-    scope, delta: scope (unit, adjacency, adversary's view, period) and delta of the claim. A scope
-        without ``epsilon`` and ``of`` selects a claim that the system's method ``get_claims``
-        returns
+    scope, delta: scope (unit, adjacency, adversary's view, period) and delta of the claim. Without
+        ``epsilon`` and ``of``, they select a claim that the system's method ``get_claims`` returns
     curve: whether epsilon is a function of delta
-    of: numbers or names of other entries. The first of them that is about the system lends its
-        claim, for which this entry states another scope (and delta, if ``curve`` is true)
+    of: numbers or names of other entries, if this entry applies another entry's claim to a further
+        scope. The first of them that is about the system counts
     when: settings of the system for which the claim holds, by name; a list allows any of its values
-    note: reason why a reader would apply the claim to this scope
+    note: sentences on why a reader would apply the claim to this scope
     statement: the statement in words
     source: the place of the statement in the paper
 
@@ -155,12 +156,12 @@ class PaperEntry(TomlTable):
     repeats: number or name of the entry whose statement this entry repeats at other settings. The
         two count as one statement
     kind: topic of the statement, such as privacy or utility
-    claimed, provable: text formulas of the value that the paper claims, and of the value that can
-        be proved
+    claimed, provable: formulas, as text, of the value that the paper claims and of the value that
+        can be proved
     reason: sentence on why ``claimed`` and ``provable`` differ or agree
     basis: origin of the statement. "printed": the authors print it. "computed": their formula gives
-        it at other settings. "derived": an interpretation that nobody states, which never counts as
-        a false statement of the authors
+        it at other settings. "derived": an interpretation by this project, which never counts as a
+        false statement of the authors
     repaired: settings that make the statement true; None if it is true, or if no settings make it
         true
 
@@ -168,8 +169,8 @@ class PaperEntry(TomlTable):
 
     computed: name of the function, in the paper's module ``numbers``, that returns pairs of a
         claimed and a computed value
-    numbers: descriptions of the pairs, in order, used again from the first if there are more pairs.
-        Without ``computed``, they contain the two values
+    numbers: descriptions of the pairs, in order. They are used again from the first if there are
+        more pairs. Without ``computed``, they contain the two values
     computed_at: text on the settings of the computed values, if a reader would assume other
         settings
 
@@ -229,8 +230,8 @@ class PaperEntry(TomlTable):
 
         title: title of the paper, a part of the claim's source
         name_values: values of the names in formulas and texts
-        judged_delta: delta at which an epsilon that is a function of delta (``curve``) is
-            evaluated; None for the entry's own delta
+        judged_delta: delta of the claim, if epsilon is a function of delta (``curve``); None for
+            the entry's own delta
         """
         assert self.scope is not None
         assert self.epsilon is not None
@@ -249,12 +250,12 @@ class PaperEntry(TomlTable):
     def rescope_claim(
         self, claim: Claim, name_values: FormulaValues, stating_entry: PaperEntry
     ) -> ScopedClaim:
-        """Returns ``claim`` with the scope, delta and note of this entry, to be compared with
-        bounds.
+        """Returns ``claim`` with the scope, delta and note of this entry, in which bounds are
+        compared with it.
 
-        claim: the claim, which may be stated by another entry
+        claim: the claim, which another entry may state
         name_values: values of the names in formulas and texts
-        stating_entry: the entry that states the claim
+        stating_entry: the entry that states ``claim``
         """
         delta = claim.delta if self.delta is None else name_values.evaluate(self.delta)
         name_values = replace(name_values, epsilon=claim.epsilon, delta=delta)

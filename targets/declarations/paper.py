@@ -50,8 +50,8 @@ class PrintedTable(TomlTable):
         next to measured values
     note: conditions under which the paper measured utility
     beside: texts that are appended to ``note`` for single rows, by the row's name
-    attribute: attacked user attribute, if the columns are F1 scores of attacks, such as "AIA 0.1"
-        for the attacker AIA who knows the attribute of a tenth of the users
+    attribute: attacked user attribute, if the columns are F1 scores of attacks. A column "AIA 0.1"
+        is for the attacker AIA, who knows the attribute of a tenth of the users
 
     >>> table = PrintedTable(place="Table 1", columns=["HR@2"], rows={"FMF-LDP": [0.2]})
     >>> table.get_system_names("FMF-LDP"), table.get_row("FMF-LDP")
@@ -380,16 +380,17 @@ class Paper:
         )
 
     def get_claim(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
-        """Returns the claim that ``entry`` makes about its first system, in the scope of ``entry``.
+        """Returns the claim that ``entry`` makes about its first system, with the scope in which it
+        is judged.
 
-        The claim comes from the first of these sources that exists:
+        The first of these sources that exists gives the claim:
 
-        - the entry named by ``entry.repeats``, if that entry has an epsilon
+        - the entry named by ``entry.repeats``, if it has an epsilon; the scope is then that entry's
         - ``entry`` itself, if it states an epsilon
         - the first entry in ``entry.of`` that is about the system
         - the claim of ``system`` in the scope and at the delta of ``entry``
 
-        Raises InputError if there is none.
+        Raises InputError if there is no such claim of ``system``, or if there are several.
         """
         scoped = self._scope(entry, system, population)
         claim = scoped.claim

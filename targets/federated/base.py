@@ -46,9 +46,8 @@ class Clients:
     ``interactions``: interactions of the devices' users, one row per device.
     ``features``: features of each device's user, shape (n, d1), from Table I of the FedRec paper.
     ``streams``: one random stream per device, new in every round.
-    ``linear_term_streams``: one random stream per device, equal in every round, for the
-        coefficients of the linear term that is added to the loss (objective perturbation). None to
-        use ``streams``.
+    ``linear_term_streams``: one random stream per device, equal in every round, for the random
+        linear term in the loss (objective perturbation); None to use ``streams``.
     ``user_embeddings``: each device's own array "user.E" of the model, shape (n, d, d1), if it
         never leaves the device; None if the server broadcasts "user.E".
     """
@@ -109,9 +108,9 @@ class LocalSettings:
     ``negatives``: number of sampled negatives per positive, drawn once per upload.
     ``learning_rate``: learning rate of the optimizer.
     ``optimizer``: "sgd" for plain gradient descent, or "adam".
-    ``linear_term_scales``: scale of the Laplace distribution of a linear term's coefficients, by
-        component. The term is added to the loss (objective perturbation), divided equally among the
-        examples.
+    ``linear_term_scales``: scales for objective perturbation, by component. A linear term is added
+        to the loss, divided equally among the examples. Its coefficients have a Laplace
+        distribution of this scale.
     ``epoch_noise``: noise on all entries after every epoch except the last, by component. Every
         device adds this noise, even one without examples.
     """
@@ -163,9 +162,8 @@ class Learner(Protocol):
     def init_user_vectors(self, streams: Streams) -> NDArray[np.float32]:
         """Draws the initial private user vector of each of n devices, shape (n, d, 1).
 
-        The result is for systems whose user vectors never leave the device. A device then uses its
-        vector in place of the broadcast matrix "user.E" (E), and the number 1 in place of the
-        user's features x. The product E x is then the vector.
+        Only for systems whose user vectors never leave the device. The vector then takes the place
+        of the broadcast matrix "user.E", and the number 1 takes the place of the user's features.
         """
         ...
 
@@ -208,8 +206,8 @@ class RoundClaim:
     ``positive_delta``: a delta above 0, at which the claim is compared with bounds in addition to
         delta 0; 0 if it is compared only at delta 0.
     ``unstated_protection``: description of a part of the audited protection that this project chose
-        because the authors do not state it; "" if there is none. If not empty, no bound refutes the
-        claim.
+        because the authors do not state it; "" if there is none. No bound refutes a claim with such
+        a part.
     """
 
     epsilon: float
@@ -334,10 +332,8 @@ class Route(Protocol):
     def get_event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
         """Returns the accounting event of one round for an adversary with the server's view.
 
-        ``local``: event of every sender's own upload.
+        ``local``: event of every sender's own upload, returned by default.
         ``epsilon``: epsilon of one whole upload at delta 0; infinite if no finite epsilon holds.
         ``n_senders``: number of senders in the round.
-
-        By default, the result is ``local``, because the adversary sees at most the uploads.
         """
         return local

@@ -147,7 +147,7 @@ class ComposedSystem(System):
         ``width``: number of entries per row of the item table.
         ``dense``: number of entries of all other components (named arrays of the model).
         ``negatives``: number of negatives per interaction.
-        ``passes``: number of local epochs per user in a training.
+        ``passes``: mean number of local epochs per user in a training.
         """
         users, items = interactions.n_users, interactions.n_items
         entries = self.count_entries(Population(n_users=users, n_items=items))
@@ -184,8 +184,7 @@ class ComposedSystem(System):
         """Returns the authors' claims, each with a scope in which an audit compares it with bounds.
 
         A scope states the protected data, the adversary and the period. A claim occurs once for its
-        own scope, which covers one round. It occurs again for each wider scope to which a reader
-        might apply it.
+        own scope (one round), and once for each wider scope to which a reader might apply it.
         """
         claims = []
         for promise in self.protection.make_claims(self.group_names):
@@ -262,9 +261,9 @@ class ComposedSystem(System):
 
         - One entry: the randomizer of an entry in the group of arrays with the largest epsilon.
         - A user or a report: the randomizer of all entries of an upload.
-        - A user, a report, or the presence of an interaction, if uploads have no noise: the
-          randomizer of an item's row (``get_row_mechanism``).
-        - All other data and views, such as the presence of a user: None.
+        - A user, a report or an interaction, if uploads have no noise: the randomizer of an item's
+          row (``get_row_mechanism``).
+        - The presence of a user, the value of a rating, and all other data and views: None.
 
         For a training, the randomizer is repeated in every round. If only a share of users takes
         part in a round, the repetition is exact only at delta 0.
@@ -287,11 +286,13 @@ class ComposedSystem(System):
     def get_row_mechanism(self, population: Population) -> Mechanism | None:
         """Returns the randomizer of one bit: whether the uploaded row of an item is changed.
 
-        A row is changed if it differs from the broadcast row. The neighbouring inputs are a user
-        whose only item is this item, and a user whose only item is another item. The row of the
-        user's item is always changed. Another row is changed if its item is drawn as a negative, or
-        if the protection changes it. The result is None if noise covers all rows, or if all other
-        items are negatives.
+        A changed row differs from the broadcast row. The neighbouring inputs are a user whose only
+        item is this item, and a user whose only item is another item.
+
+        - The row of the user's item is always changed.
+        - Another row is changed if its item is drawn as a negative, or if the protection changes
+          it.
+        - None if some array has noise, or if all other items are negatives.
         """
         if any(self.protection.get_entry_randomizer(g) is not None for g in self.group_names):
             return None
@@ -305,8 +306,11 @@ class ComposedSystem(System):
         """Returns the accounting event of the data in ``scope``: of one entry or a whole upload.
 
         For a training, the event is composed once per round. Sampling of users does not amplify
-        privacy. The result is ``NonPrivateDpEvent`` if uploads have no noise, or if the scope
-        protects whether a user takes part.
+        privacy. Exceptions:
+
+        - One attribute: the protection's own event (``get_event_per_attribute``), if it has one.
+        - Uploads without noise, or a scope that protects whether a user takes part:
+          ``NonPrivateDpEvent``.
         """
         protection = self.protection
         whole = protection.get_event_per_attribute() if scope.unit is Unit.ATTRIBUTE else None

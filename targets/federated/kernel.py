@@ -54,8 +54,9 @@ class DeviceBlock(NamedTuple):
     ``first_row_indices``: index of each device's first row in ``DeviceTables.item_rows``, shape
         (m,).
     ``row_counts``: number of each device's rows, one per example, shape (m,).
-    ``visit_order``: index of the example that the i-th device of the block visits, as
-        ``visit_order[epoch, i, step]``, shape (epochs, m, largest row count).
+    ``visit_order``: ``visit_order[epoch, i, step]`` is the index of the example that the i-th
+        device of the block visits, counted among its own examples. The shape is (epochs, m, largest
+        row count).
     """
 
     devices: Int64Array

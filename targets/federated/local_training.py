@@ -264,10 +264,10 @@ def train_devices(
     model: the broadcast model
     clients: the devices
     local: settings of the local training
-    compute: number of threads
+    compute: simulation settings, of which only the number of threads is used
     neighbours: use of the rows of the user's items in the computation of the user's embedding
-    has_mlp: whether an MLP scores items, instead of a dot product
-    has_squared_loss: whether the loss is the squared error, instead of the cross-entropy
+    has_mlp: true if an MLP scores items, false if a dot product does
+    has_squared_loss: true for the squared error as loss, false for the cross-entropy
     """
     # The noise of untrained item rows is not stored: reading a component of the result draws it,
     # with the same values each time. Memory: the result, and the arrays of one block of devices. A

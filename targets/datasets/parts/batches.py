@@ -166,8 +166,10 @@ def read_json_lines(lines: Callable[[], Iterator[bytes]], names: Sequence[str] |
     """Opens a file with one JSON object per line; returns the schema and batches of rows.
 
     lines: function that returns the bytes of the file in blocks of complete lines
-    names: names of the columns to read; the returned schema is then None. None: only the schema is
-        read, with the names of all columns in the first block
+    names: names of the columns to read; None reads only the schema, without rows
+
+    With ``names``, the returned schema is None. Otherwise the schema has the names of all columns
+    in the first block.
     """
     rows = ([_parse_object(line) for line in data.split(b"\n") if line.strip()] for data in lines())
     if names is None:

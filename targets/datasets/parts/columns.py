@@ -54,8 +54,8 @@ class IdCollector:
 
     Parameters
     ----------
-    label : name of the column in error messages. If it is given, whole numbers may be written as
-        floats ("7.0").
+    label : name of the column in error messages. With a label, floats such as "7.0" count as whole
+        numbers.
     """
 
     def __init__(self, label: str = "") -> None:
@@ -363,8 +363,10 @@ def copy_to_arrow(data: bytes) -> pa.Buffer:
 def may_have_lost_digits(word: bytes) -> bool:
     """Whether ``word`` may be a large identifier whose last digits a float has lost.
 
-    True for a float of at least 2^53, and for a float with fewer digits after the point than its
-    exponent requires.
+    True in two cases:
+
+    - a float of at least 2^53;
+    - a float whose positive exponent is larger than its number of digits after the point.
 
     >>> [may_have_lost_digits(w) for w in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
     [True, True, False, False]

@@ -326,8 +326,8 @@ def open_table(
 
     - the file is not a table;
     - several separators are possible, and the suffix of the file determines none of them;
-    - the first line looks like data: it has no value in ``usual_names``, but a number, a date, or a
-      value that occurs again in its column.
+    - the first line looks like data: it has a number, a date, or a value that occurs again in its
+      column, and no value in ``usual_names``.
     """
     place = str(path)
     if not is_table_path(path):
