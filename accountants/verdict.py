@@ -514,11 +514,11 @@ def _conclude(
     if math.isinf(claim.epsilon):
         return Verdict.NO_CLAIM, "No epsilon is claimed, so there is nothing to refute."
     differences = [
-        f"{name}: claimed for {getattr(claim.scope, name)}, judged for {getattr(scope, name)}"
+        f"{name}: claimed {getattr(claim.scope, name)}, judged {getattr(scope, name)}"
         for name in claim.scope.list_uncovered_fields(scope)
     ]
     if delta < claim.delta:
-        differences.append(f"delta: claimed at {claim.delta:.3g}, judged at {delta:.3g}")
+        differences.append(f"delta: claimed {claim.delta:.3g}, judged {delta:.3g}")
     if outside_model:
         differences.append(outside_model)
     if differences:

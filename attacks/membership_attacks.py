@@ -46,7 +46,7 @@ class InteractionMembership:
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "log-odds that a user has an item, by the methods in attacks/readers, which name sources"
+        "log-odds that a user has an item, by the methods (and their sources) in attacks/readers"
     )
 
     def refusal(self, view: View) -> str:

@@ -205,7 +205,7 @@ def make_refusal(view: View, needed: str) -> str:
     if not sent and parties:
         users = (view.public.n_users,)
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
-        rows = f"have one row per user (in {', '.join(aligned)}), which the attack cannot use"
+        rows = f"have one row per user (array {', '.join(aligned)}), which the attack cannot use"
         of = rows if aligned else "each cover several users"
         return f"The attack needs {needed}. The messages come from parties, not users, and {of}."
     if not sent:

@@ -44,7 +44,7 @@ class InformativeView:
         parts = [f"{self.n_no_effect:,} do not change the model"] if self.n_no_effect else []
         if self.n_oversized:
             parts.append(f"{self.n_oversized:,} have numbers above {MAX_USABLE_NUMBER:g} or NaN")
-        text = f"Attacks skip some of {self.n_messages:,} messages: {' and '.join(parts)}."
+        text = f"Attacks skip messages (of {self.n_messages:,}): {' and '.join(parts)}."
         return text if parts else ""
 
     @property

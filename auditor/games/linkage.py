@@ -58,8 +58,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     is_shuffled = game.view.vantage is Vantage.SHUFFLED
     note = (
         f"The adversary knows {'no sender' if is_shuffled else 'the senders of earlier rounds'}. "
-        f"On average, the attack finds {anonymity:.1f} of the {n} possible senders of a message in "
-        f"the last round at least as likely as its sender (best: 1; by chance: {(n + 1) / 2:.1f})."
+        f"On average, {anonymity:.1f} of the {n} possible senders of a message in the last round "
+        f"seem at least as likely as its true sender (best: 1; by chance: {(n + 1) / 2:.1f})."
     )
     measured = {
         "linkage top-1": (np.where(above == 0, 1 / tied, 0.0), 1 / n),

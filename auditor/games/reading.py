@@ -28,8 +28,8 @@ MIN_MESSAGES, MAX_MESSAGES = 16, 512
 MAX_LEARNT_MESSAGE_NUMBERS = 1 << 22
 # Text for reports: how the adversary of the local game scores a message.
 LOCAL_SCORE_TEXT = (
-    "each part of a message: its length, its largest entry, and its entries, squares, exact zeros "
-    "and sent rows, weighted by how far these differ between the two inputs"
+    "each part of a message: its length, its largest entry, and its entries, their squares, exact "
+    "zeros and sent rows, weighted by how far these differ between the two inputs"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
 SUFFICIENT_WORLD_DISTANCE = 1e3

@@ -280,7 +280,7 @@ class Plan(BaseModel):
     ] = ("local",)
     runs: Annotated[
         Annotated[int, Field(ge=40, le=10**9)] | None,
-        PlanOption("Number of runs of each world in a round or training game."),
+        PlanOption("Number of runs of each world in a local, round or training game."),
     ] = None
     population: Annotated[
         tuple[_Size, _Size],

@@ -297,11 +297,12 @@ def _format_result(leak: Leak) -> Quantity:
 
 
 def _format_value(leak: Leak) -> Quantity:
-    row, gain, sure = leak.row, leak.row.gain, say.to_percent(leak.row.confidence)
+    row, gain, low = leak.row, leak.row.gain, say.format_floor(leak.gain_lower_limit)
+    sure = f"{say.to_percent(row.confidence)} confidence interval"
     support = (
-        f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
+        f"{sure} {format_ci(row)} {describe_trainings([row])}",
         f"{metrics.describe_interval(gain)} above the best guess" if gain else "",
-        f"lower limit, corrected for multiple testing: {say.format_short(leak.result_lower_limit)}",
+        f"corrected for multiple testing, at least {low} above the best guess",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))

@@ -44,8 +44,9 @@ class Leak:
 
     row: row of the record with the result.
     baseline: value of the metric that a guess without the uploads reaches.
-    result_lower_limit: lower confidence limit of the result, corrected for multiple testing: the
-        limits of all results of the system hold together at the row's confidence.
+    gain_lower_limit: lower confidence limit of the result minus the baseline, corrected for
+        multiple testing: the limits of all results of the system hold together at the row's
+        confidence.
     n_results: number of results of the system that have a baseline.
     is_small: whether the result does not count as a leak, because its advantage over the baseline
         is too small (by default below .05).
@@ -53,20 +54,19 @@ class Leak:
 
     row: AttackRow
     baseline: float
-    result_lower_limit: float
+    gain_lower_limit: float
     n_results: int
     is_small: bool = False
 
     @property
     def advantage(self) -> float:
-        """Advantage of the attack: (``result_lower_limit`` - ``baseline``) / (1 - ``baseline``), at
-        most 1.
+        """Advantage of the attack: ``gain_lower_limit`` / (1 - ``baseline``), at most 1.
 
         This is a lower limit of the share of the gap between guessing and certainty that the attack
         closes.
         """
         room = 1.0 - self.baseline
-        return min((self.result_lower_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
+        return min(self.gain_lower_limit / room, 1.0) if room > 0.0 else 1.0
 
     @property
     def clause(self) -> str:
@@ -74,10 +74,10 @@ class Leak:
         row = self.row
         return (
             f"attack “{row.attack}” ({row.vantage}) reaches “{row.metric}” = "
-            f"{say.format_short(row.value)}, at least {say.format_short(self.result_lower_limit)} "
-            f"at {say.to_percent(row.confidence)} confidence "
-            f"({describe_trainings([row])}, corrected for {self.n_results:,} results of the "
-            f"system); a guess without the uploads reaches {say.format_short(self.baseline)}"
+            f"{say.format_short(row.value)}, at least {say.format_floor(self.gain_lower_limit)} "
+            f"above a guess without the uploads ({say.format_short(self.baseline)}), at "
+            f"{say.to_percent(row.confidence)} confidence ({describe_trainings([row])}, corrected "
+            f"for {self.n_results:,} results of the system)"
         )
 
 
@@ -137,9 +137,9 @@ def _iter_leaks(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
     for row in rows:
         if id(row) in beating:
             baseline, little = row.baseline or 0.0, id(row) not in much
-            tested = baseline + (0.0 if little else margin * (1.0 - baseline))
+            tested = 0.0 if little else margin * (1.0 - baseline)
             figure = _Figure.from_gain(row)
-            low = max(baseline + figure.widen_low(len(rows)) - figure.guessed, tested)
+            low = max(figure.widen_low(len(rows)) - figure.guessed, tested)
             yield Leak(row, baseline, low, len(rows), little)
 
 

@@ -558,7 +558,7 @@ def describe_probability_ratio(measured: Bound) -> str:
         return "The ratio is infinite: one of the two inputs can never give this output."
     together = f" of all {witness.copies:,} independent parts" if witness.copies > 1 else ""
     if small == 0.0 or math.isinf(large):
-        text = "The ratio is finite, but a probability is too large or small for double precision"
+        text = "The ratio is finite, but a probability is outside the range of a double"
         if measured.delta > 0.0 or endless:
             return f"{text}."
         return f"{text}; the log-ratio{together} is {format_number(measured.epsilon)}."

@@ -96,7 +96,7 @@ CASES = [
         None,
         None,
         Verdict.INCOMPARABLE,
-        "vantage: claimed for peers, judged for server; horizon: claimed for round",
+        "vantage: claimed peers, judged server; horizon: claimed round",
     ),
     # A violation in a narrower scope refutes the claim in every scope in question.
     (claimed(1), TRAINING, None, lower(3), Verdict.VIOLATED, "covers"),

@@ -157,7 +157,7 @@ def test_an_attack_that_does_not_run_has_a_reason(target: str, attack: str, reas
 
 def test_uploads_of_parties_have_a_reason_that_names_users() -> None:
     for target, reason in (
-        ("fmf-vfl", "have one row per user (in users)"),
+        ("fmf-vfl", "have one row per user (array users)"),
         ("fmf-hfl", "several users"),
     ):
         (row,) = make_target(target, "attribute-rows", users=40).run_step("attribute-rows").skipped
