@@ -107,13 +107,14 @@ def compare_fingerprints(
 
 
 def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
-    """Returns how clearly the best candidate sender beats the second best, averaged over messages.
+    """Returns how clearly the best candidate sender beats the second best, averaged over messages,
+    in nats.
 
     cosines: cosine of each message and each candidate (n, candidates)
 
-    The chance probability of a cosine is the probability that unrelated directions have this cosine
-    or more. The margin of a message, in nats, is log(chance probability of the second best cosine)
-    - log(chance probability of the best cosine). The result is 0 if there is only one candidate.
+    The margin of a message is ln(p2 / p1). Here p1 is the probability that unrelated directions
+    have at least the best cosine, and p2 that they have at least the second best. The result is 0
+    if there is only one candidate.
     """
     # In p dimensions, the chance probability is about (1 - c^2)^((p - 1) / 2). Cosines of unrelated
     # directions have variance 1 / p, so that p follows from the variance of ``cosines``. An

@@ -1,21 +1,20 @@
 """Reader of lists of items, or of codes that stand for items, without the senders' code.
 
 A device may list decoys (other items) in addition to the user's own items (positives). Own items
-occur in every round, but decoys vary if they are drawn again. The model of a user's R lists has
-these parameters:
+occur in every round, but decoys vary if they are drawn again. Three classes of codes model a user's
+R lists. A code of a class is listed in c of them with a binomial probability:
 
-- a: probability that a list contains a given own item; the same for all users;
-- b: probability that a list contains a given decoy, if the device draws this decoy often;
-- d: probability that a list contains a given decoy, if the device hardly ever draws this decoy;
-- w, v: shares of own items, and of the decoys of probability b, among all codes.
+- Own items: share w of all codes, listed with probability a, which is common to all users.
+- Decoys that the device draws often: share v, listed with probability b.
+- Decoys that the device hardly ever draws: share 1 - w - v, listed with probability d.
 
-An item or code is in c of the R lists with the probability
+So the probability of c is
 
     w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d).
 
-With a single round, a is assumed to be 1, and there is one class of decoys, of probability b. To
-estimate b, the 10% of the codes that are listed least often are regarded as decoys. The order of a
-list, and numbers sent with its entries, are not read.
+With a single round, a is assumed to be 1, and there is only one class of decoys. Their probability
+is estimated from the 10% of the codes that are listed least often. The order of a list, and numbers
+sent with its entries, are not read.
 
 ``PublicInfo.item_rows`` assigns codes to items. If it is unknown, the k-th most frequent code is
 matched to the k-th most popular item.
@@ -64,7 +63,7 @@ class ListedItemsReader(MessageReader):
 
     Log-likelihood ratios of interactions follow from how often a user's lists name an item. If the
     codes of items are unknown, the most frequent codes are matched to the most popular items. This
-    requires that popularity is known, and that the devices' code is not
+    requires known popularity, and devices whose code the adversary does not have
     (``PublicInfo.device_code``).
     """
 
