@@ -266,9 +266,11 @@ class Gate:
         The first rule that applies decides:
 
         - 3 if a verdict is UNSOUND (the audit contradicts itself);
-        - 1 if ``failing`` is true. None stands for: a verdict fails at the level ``fail_on``;
+        - 1 if the audit fails at the level ``fail_on``;
         - 3 if a verdict is INCONCLUSIVE, unless ``allow`` lists "not-tested";
         - 0 otherwise.
+
+        ``failing``: whether the audit fails at this level; None to compute it from the verdicts.
         """
         # ``failing`` is given if it depends on more than the verdicts, for example on changes since
         # a baseline.

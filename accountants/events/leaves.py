@@ -88,7 +88,7 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
     - ``sampling_probability``: probability that the mechanism runs, independent of the data.
     - ``event``: event of the mechanism, which also determines the adjacency.
 
-    The sampling does not amplify privacy. It only reduces the number of runs.
+    Sampling reduces the number of runs, but does not amplify privacy.
     """
 
     sampling_probability: float
@@ -156,7 +156,7 @@ def list_leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
 def merge_sampling(event: DpEvent) -> DpEvent:
     """Merges the mechanisms on one sample into one mechanism with an equal privacy curve.
 
-    ``event`` is a sampling event:
+    Sampling events are changed as follows:
 
     - Gaussian mechanisms with noise multipliers z_i become one Gaussian mechanism with the
       multiplier (sum z_i^-2)^(-1/2).

@@ -143,8 +143,8 @@ _UNBOUNDED = (dp.GaussianDpEvent, dp.ZCDpEvent, dp.MixtureOfGaussiansDpEvent)
 
 
 def explain_infinite_epsilon(event: dp.DpEvent, delta: float) -> str:
-    """Returns the first reason why no finite epsilon holds for ``event`` at ``delta``, as text, or
-    "" if no reason is known.
+    """Returns the first reason why no finite epsilon holds for ``event`` at ``delta``; "" if none
+    is known.
 
     The text describes the part of the mechanism that is the cause. Raises InputError if the event
     or ``delta`` is invalid.

@@ -74,7 +74,7 @@ class ProbabilityTable:
     - ``n_copies``: number of independent uses ("copies"). Neighbouring data sets may differ in the
       inputs of all copies.
     - ``n_groups``: number of equally large groups of copies. In a data set, all copies of a group
-      have one input.
+      share one input.
     - ``name_event``: function that returns the text of an event, given the column indices of its
       outputs, or None.
     """

@@ -120,8 +120,8 @@ class Pld(LeafAccountant):
     The privacy losses of composed uses are added as random variables (Sommer, Meiser, Mohammadi
     2019).
 
-    - Exact: up to 10^6 uses of one response, bit flip or pure epsilon, unless some output is
-      equally likely under all inputs.
+    - Exact: up to 10^6 uses of one randomized response, bit flip or pure epsilon, unless some
+      output is equally likely under all inputs.
     - Exact: one mechanism that reveals either everything or nothing, used any number of times.
     - Exact: Gaussian mechanisms (Balle and Wang 2018, Theorem 8).
     - Other events: an upper bound from dominating pairs. The grid adds at most 1e-3 for up to a

@@ -249,8 +249,8 @@ def compute_lower_shuffle_epsilon(
 
 
 def list_attainment_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
-    """Lists the assumptions that the lower bound ``compute_attained_epsilon`` makes about
-    mechanisms of ``event``, as sentences.
+    """Lists the assumptions of the lower bound ``compute_attained_epsilon`` about the mechanisms of
+    ``event``, as sentences.
 
     There are two kinds:
 

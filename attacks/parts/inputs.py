@@ -352,8 +352,8 @@ def add_input_tables(view: View) -> ViewWithInputs:
     (``uploads.select_rounds``). The tables are:
 
     - ``SUMMARY``: which rows and columns of a matrix each device changes (``find_changed_rows``).
-      If all devices change all of them: the components as sent, except that gradients that reveal
-      interactions are replaced by these.
+      If all devices change all of them: the components as sent. Gradients that reveal interactions
+      are then replaced by the interactions.
     - ``RAW``: all changes of the model, divided by one number for all columns. Zhang et al.,
       section 3.3, use this input: the change of the model in a round, divided by the learning rate.
     - ``NORMS``: the length of the change of each row of each matrix.
@@ -361,7 +361,7 @@ def add_input_tables(view: View) -> ViewWithInputs:
     - ``ITEMS``: interactions that are inferred from messages, divided by one number for all
       columns.
     - "10 leading directions" and "30 leading directions" of ``SUMMARY``, and of ``ITEMS``:
-      principal components, divided by one number.
+      principal components, of variance 1.
     - "user only" and similar names: the summary of one group of components, if there are several.
 
     A view that already has input tables is returned unchanged. Tables have a maximum size

@@ -1,8 +1,8 @@
 """Positions of item rows along each sender's direction, and tests of the order of rows.
 
-Positions: training on a user's items changes rows of a noisy item table along the sender's
-direction. A row's position is how far it changed along this direction. Tests: which row of a table
-belongs to which item?
+Training on a user's items changes rows of a noisy item table along the sender's direction. A row's
+position is how far it changed along this direction. The tests check which row of a table belongs to
+which item.
 """
 
 from __future__ import annotations
@@ -507,10 +507,9 @@ def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
 def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
     """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
-    The support of an item is the sum of its row's scores over the users with the item, minus the
-    expected sum for random histories of equal sizes. By chance, supports have standard deviation 1.
-    Returns whether the support varies little between items, and the z-score of its sum over all
-    items.
+    The support of an item is the sum of its row's scores over the users with the item. By centring
+    and scaling, random histories of equal sizes give it mean 0 and standard deviation 1. Returns
+    whether the support varies little between items, and the z-score of its sum over all items.
 
     evidence: for n users and R rows, score of an interaction of the user with the row's item (n, R)
     truth: true interactions of the users with M items (n, M)

@@ -300,8 +300,8 @@ class SupervisedAttack(ABC):
 
     Each input table of the uploads (``inputs.add_input_tables``) has an accuracy: that of
     leave-one-out guesses of the users of known class. The classifier uses all tables, weighted by
-    accuracy, or only the best one if it needs columns. If cross-validation on these users rates
-    guesses without uploads better, these are used.
+    accuracy. A classifier that needs columns uses only the best table. Classes are guessed without
+    uploads if cross-validation on the users of known class rates such guesses better.
 
     family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source

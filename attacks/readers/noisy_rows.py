@@ -306,7 +306,7 @@ def fit_log_ratios(
     negatives: number of items without interaction that a device draws per interaction
     mixture: parameters that are the same for all messages, or their initial values
     fit_all: True to fit the parameters ``mixture`` too
-    keep_odds: True to keep ``item_log_odds`` and their mean ``mean_positive_share``
+    keep_odds: True to keep ``item_log_odds`` and ``mean_positive_share`` as they are
     n_iterations: number of iterations
     """
     # The fit is by expectation maximisation. The variance of shares between users includes the
