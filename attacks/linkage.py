@@ -190,8 +190,8 @@ _MIN_STD = 1e-6  # smallest standard deviation of cosines
 class Linkage:
     """Linkage of each message of the last round to the sender of the most similar earlier messages.
 
-    The adversary knows the senders of earlier rounds, but not those of the last round. An example
-    is a server whose clients change their pseudonyms, or start to use a proxy. If a proxy hides all
+    The adversary knows the senders of earlier rounds, but not those of the last round. For example,
+    clients of a server change their pseudonyms, or start to use a proxy. If a proxy hides all
     senders, messages are linked to messages of the previous round.
 
     The similarity of messages is a weighted sum of the cosines of their ``make_fingerprints``.

@@ -96,17 +96,17 @@ _KNOWN = (Vantage.SERVER, Vantage.AGGREGATE)
 class UserMembership:
     """Membership inference for whole users: was a known profile in the training data?
 
-    A profile is the ratings of one user. The score is the log-likelihood ratio of the profile's
-    features: with the profile in the training data, against without it. The features
-    (``profile_fit``) are:
+    A profile is the ratings of one user. The score is a log-likelihood ratio, with the profile in
+    the training data against without it. The ratio is that of the profile's features
+    (``profile_fit``):
 
     - how well the models fit the profile;
     - how much the profile contributes to a sum of messages, if anyone can compute the devices'
       messages.
 
-    Both distributions of the features are fitted to reference trainings, as in the online attack of
-    Carlini et al. 2022. Their shift and covariance are pooled over profiles with a similar number
-    of ratings; the paper pools only the covariance.
+    Both distributions are fitted to reference trainings, as in the online attack of Carlini et al.
+    2022. Their shift and covariance are pooled over profiles with a similar number of ratings. The
+    paper pools only the covariance.
 
     family: family of the attack, which is the kind of secret that it infers
     needs_known: whether the attack needs users of known class; always False

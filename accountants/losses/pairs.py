@@ -552,13 +552,12 @@ class FixedSizeSamplePair(_SampledPair):
     """Dominating pair for a sample of fixed size without replacement, if one of n records is
     replaced.
 
-    - ``pair``: symmetric pair of the mechanism M on the sample.
+    - ``pair``: symmetric pair of the mechanism M on the sample, with the privacy curve delta_M.
     - ``rate``: q = sample size / n.
 
-    Let delta_M be the privacy curve of M on the sample. At x = e^eps >= 1, the curve of the sampled
-    M is at most H(x) = q delta_M(ln(1 + (x - 1)/q)) (Balle, Barthe and Gaboardi 2018, Theorem 9).
-    This pair has the curve H. Products of such pairs dominate adaptive compositions (Zhu, Dong,
-    Wang 2022, Theorem 10).
+    The privacy curve of this pair at x = e^eps >= 1 is H(x) = q delta_M(ln(1 + (x - 1)/q)). The
+    pair dominates one sampled use of M (Balle, Barthe and Gaboardi 2018, Theorem 9). Products of
+    such pairs dominate adaptive compositions (Zhu, Dong, Wang 2022, Theorem 10).
     """
 
     # The bound H holds for both orders of the data sets. For x < 1 it is H(x) = 1 - x + x H(1/x).

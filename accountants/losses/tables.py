@@ -93,12 +93,15 @@ class ProbabilityTable:
         ``scope`` is the scope of the bound. Its witness is the pair of inputs, and an output or
         event that attains the bound.
 
-        - Delta 0, or a single copy: the bound is the exact epsilon.
-        - Several copies, and outputs with at most two different probability ratios under two
-          inputs: the bound is exact, unless there are too many combinations of groups' inputs to
-          try.
-        - Several copies, and outputs with more ratios: the bound may be below the epsilon, and has
-          no witness.
+        A ratio is the quotient of an output's probabilities under two inputs. The bound is exact in
+        three cases:
+
+        - ``delta`` is 0.
+        - There is one copy.
+        - The outputs have at most two different ratios, and all combinations of the groups' inputs
+          can be tried.
+
+        With more than two ratios, a bound for several copies at delta > 0 has no witness.
         """
         return self._bound_at_delta(scope, delta) if delta > 0 else self._bound_at_zero(scope)
 

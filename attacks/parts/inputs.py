@@ -140,8 +140,8 @@ class GramBlocks:
         """Returns coordinates of users' input rows in the span of the rows of users with known
         class.
 
-        The results are two arrays, for users of known class (k, r) and of unknown class (m, r),
-        where r is the rank of the known users' rows.
+        The results are two arrays: for users of known class (k, r), and of unknown class (m, r).
+        The rank of the known users' rows is r.
         """
         # The coordinates keep all inner products with the known users' rows. These rows give no
         # information about the part of an unknown user's row outside their span.

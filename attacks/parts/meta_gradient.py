@@ -1,8 +1,8 @@
 """Recognition of positives' item rows in a gradient through local steps (second-order MAML).
 
 Positives are the items with which the user interacted. A device also draws several negatives per
-positive. It divides its examples into a support set and a query set. It takes steps on the support
-set. Then it sends the gradient of the query set's loss with respect to the initial weights.
+positive. Its examples form a support set and a query set. The device takes steps on the support
+set, and sends the gradient of the query set's loss with respect to the initial weights.
 
 The changed rows form four groups: positives and negatives, each of the query set and of the support
 set. A first-order gradient has only the two groups of the query set. A mixture of normal

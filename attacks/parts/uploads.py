@@ -76,8 +76,8 @@ def select_rounds(
     the messages of the component.
 
     - Reports, bits and ratings are read in all rounds.
-    - A component about the model is read until the number of messages reaches the limit, in the
-      order: last round, first, second to last, second, and so on. At least one round is read.
+    - A component about the model is read until the number of messages reaches the limit, in at
+      least one round. The order is last round, first, second to last, second, and so on.
 
     view: messages and public parameters that the adversary sees
     name: name of the component
