@@ -23,15 +23,15 @@ _SLACK = 1e-6
 
 
 def compute_min_epsilon(event: dp.DpEvent, delta: float) -> float:
-    """Returns a lower bound on the epsilon that any correct accountant can prove for ``event`` at
-    ``delta``.
+    """Returns a lower bound on every epsilon that a correct accountant can prove for ``event``.
 
-    The result is the largest of these values, or 0 if neither can be computed:
+    The result is the larger of two exact epsilons at ``delta``:
 
-    - The exact epsilon of all Gaussian mechanisms of the event together.
-    - The epsilon of the optimal composition of all binary randomized responses and all mechanisms
-      of which only a pure epsilon is known. At delta 0 this is the sum of the pure epsilons,
-      including 1/z of each Laplace mechanism with noise multiplier z.
+    - the epsilon of all Gaussian mechanisms together;
+    - the epsilon of all binary randomized responses and known pure epsilons together. At delta 0,
+      Laplace mechanisms are included.
+
+    An epsilon that cannot be computed counts as 0.
     """
     # The value is valid for the whole event, because seeing the outputs of further mechanisms never
     # reduces epsilon. The Gaussian mechanisms equal one Gaussian mechanism with mu = sqrt(sum of

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class StatementKind(StrEnum):
-    """Topic of a statement in a paper: the thing that is wrong if the statement is false.
+    """Topic of a statement in a paper.
 
     - ``PRIVACY``: the information that leaks about a user.
     - ``ESTIMATOR``: the server's estimate from the uploads.
@@ -32,10 +32,10 @@ class StatementKind(StrEnum):
 
 
 class Basis(StrEnum):
-    """Origin of a stated number (the basis on which it is stated): printed by the authors, computed
-    from their formula, derived by the audit, or not recorded.
+    """Origin of a stated number: printed by the authors, computed from their formula, derived by
+    the audit, or not recorded.
 
-    If a derived number is wrong, the authors are not wrong, because they did not state it.
+    Authors are not blamed for a wrong number that the audit derived.
 
     >>> Basis.pick_less_direct(Basis.DERIVED, Basis.COMPUTED)
     <Basis.DERIVED: 'derived'>
@@ -165,15 +165,15 @@ class Scope:
         """Whether an upper bound on epsilon in this scope implies an equal bound in the ``other``
         scope.
 
-        The other scope must be covered in every field:
+        Every field of the other scope must be covered:
 
         - unit (protected data): equal or narrower;
         - vantage (position of the adversary): equal or weaker;
         - horizon (period): equal or shorter;
         - adjacency: equal, or included in this scope's adjacency.
 
-        A scope of a user's presence and a scope of the data of a present user do not cover each
-        other.
+        A scope that hides whether a user takes part does not cover changes of a present user's
+        data, and vice versa.
         """
         # A change of the data is a removal and an addition, so its epsilon may be twice the epsilon
         # of presence. A local randomizer hides the data that a user sends, but not that the user
@@ -251,14 +251,13 @@ class UnknownSizeError(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Largest numbers of items, ratings, coordinates, reports and rounds of a system, for the
-    conversion of a bound to another scope; None if unknown.
+    """Sizes of a system, for the conversion of a bound to another scope; None if unknown.
 
     - ``items``: number of items, which limits the bits per upload and the interactions per user.
-    - ``ratings``: ratings per user.
-    - ``coordinates``: coordinates per upload.
-    - ``reports``: reports per user and round.
-    - ``rounds``: rounds per training.
+    - ``ratings``: largest number of ratings per user.
+    - ``coordinates``: largest number of coordinates per upload.
+    - ``reports``: largest number of reports per user and round.
+    - ``rounds``: number of rounds per training.
     """
 
     items: int | None = None
@@ -360,8 +359,8 @@ class Witness:
     - ``probability_a``, ``probability_b``: probabilities or densities of ``output`` under
       ``input_a`` and ``input_b``. For a measured bound they are confidence limits or observed
       frequencies, as ``note`` states.
-    - ``copies``: number of independent reports or coordinates that can have this pair of inputs at
-      once. The log-ratios of the copies add up.
+    - ``copies``: number of independent reports or coordinates that can all have this pair of
+      inputs. Their log-ratios add up.
     - ``note``: further explanation.
     """
 

@@ -169,7 +169,8 @@ class FailOn(LabelEnum):
     - ``critical``, ``high``, ``medium``: a system with this severity or a worse one.
     - ``never``: nothing.
 
-    From ``leak`` to ``medium``, a system of unknown severity makes the audit incomplete.
+    At the levels ``leak``, ``critical``, ``high`` and ``medium``, a system of unknown severity
+    makes the audit incomplete.
     """
 
     VIOLATED = "false"
@@ -231,9 +232,9 @@ class Gate:
     - ``allow``: labels of outcomes that do not make the audit incomplete: "not-tested" (too few
       measurements to refute a claim), "not-assessed" (severity unknown), or both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
-    - ``waivers``: a sentence on each waived result. Its key is a pair: the name of the system, and
-      either the name of the attack or the scope of the claim.
-    - ``expired_waivers``: a sentence on each expired waiver, which is a failure.
+    - ``waivers``: one sentence per waived result. The key has the system's name, and the attack's
+      name or the claim's scope.
+    - ``expired_waivers``: one sentence per expired waiver. Expired waivers are failures.
 
     >>> Gate().exit_code([Verdict.CONSISTENT]), Gate().exit_code([Verdict.VIOLATED])
     (0, 1)
@@ -264,11 +265,11 @@ class Gate:
         The first rule that applies decides:
 
         - 3 if a verdict is UNSOUND (the audit contradicts itself);
-        - 1 if a verdict fails at the level ``fail_on``;
+        - 1 if the audit fails at the level ``fail_on``;
         - 3 if a verdict is INCONCLUSIVE, unless ``allow`` lists "not-tested";
         - 0 otherwise.
 
-        ``failing``: whether the audit fails at the level; None to compute it from the verdicts.
+        ``failing``: whether the audit fails at this level; None to compute it from the verdicts.
         """
         # ``failing`` is given if it depends on more than the verdicts, for example on changes since
         # a baseline.
@@ -356,10 +357,10 @@ def judge_number(
     tolerance : largest difference of numbers that agree: relative to ``correct``, or absolute if
         the absolute value of ``correct`` is below 1.
     is_below_claimed : true if the paper states only that the number is below ``claimed``.
-    is_upper_bound : true if the number is an upper bound (epsilon, sensitivity), so that a larger
-        number is valid.
-    basis : origin of the claimed number. An incorrect number that the audit derived is labelled
-        UNSTATED, not WRONG.
+    is_upper_bound : true if the number is an upper bound (epsilon, sensitivity). A larger stated
+        number is then LOOSE, not WRONG.
+    basis : origin of the claimed number. An incorrect number that the audit derived is UNSTATED,
+        not WRONG.
     """
     wrong = NumberLabel.UNSTATED if basis is Basis.DERIVED else NumberLabel.WRONG
     if is_below_claimed:
@@ -438,13 +439,12 @@ def judge_claim(
     delta : delta of the verdict; None means the claim's own. A claim also holds at larger deltas.
     accounted : an accountant's upper bound whose scope covers ``scope``, or None.
     measured : the largest lower bound, in a scope that ``scope`` covers, or None.
-    sizes : numbers of items, reports and rounds, to convert the claim to a wider scope in the text
-        of the reason. They do not affect the verdict.
+    sizes : numbers of items, reports and rounds, with which the reason converts the claim to a
+        wider scope. They do not affect the verdict.
     outside_model : text on a condition outside the paper's threat model, for example that users
-        collude; "" if there is none. With such a condition the claim is not refuted, even if
-        everything leaks.
-    untested : sentences that state why no measurement could have refuted the claim; "" if a
-        measurement could have refuted it, or if the caller does not ask for this.
+        collude; "" if none. Under such a condition, the claim is never refuted.
+    untested : sentences on why no measurement could have refuted the claim; "" if one could
+        have, or if the caller does not ask. Given sentences turn UNSUBSTANTIATED into INCONCLUSIVE.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
     >>> scope = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)

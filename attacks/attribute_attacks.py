@@ -149,13 +149,12 @@ class AttributeLogistic(SupervisedAttack):
 class AttributeMlp(SupervisedAttack):
     """Attribute inference with a multi-layer perceptron on the uploads.
 
-    The network is that of Zhang et al., built with scikit-learn. Hidden layers of 100 and 30 units
-    are trained by Adam at the default learning rate, until the loss on the users of known class
-    stops falling.
+    The network is that of Zhang et al., built with scikit-learn: hidden layers of 100 and 30 units,
+    trained by Adam at the default learning rate. Training ends when the loss on the users of known
+    class stops falling.
 
     The paper's input is the columns of an upload. Here the input is the upload's coordinates in the
-    span of the known users' uploads. There is at most one coordinate per known user. All
-    coordinates are divided by their root mean square over the known users.
+    span of the known users' uploads, divided by their root mean square over the known users.
 
     epochs: maximum number of passes over the users of known class
     """
@@ -311,16 +310,16 @@ class AttributeRows:
     """Attribute inference from the embedding rows that a device changes, without a classifier.
 
     An attribute of c categories has c adjacent rows in an embedding matrix, in public order. A
-    device changes exactly one of these rows: the row of its user's category. Users who changed no
-    row of the matrix get the most frequent category. If a model multiplies one-hot features by a
-    matrix, c adjacent columns take the place of the rows.
+    device changes exactly one of these rows: the row of its user's category. Users who changed none
+    of them get the most frequent category. If one-hot features are multiplied by a matrix, c
+    adjacent columns are read in place of rows.
 
     The attack guesses nothing if there is no such group of rows or columns, or if several groups
     agree equally well with the known classes.
 
     family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source
-    needs_known: whether the attack needs users of known class; False, because it can run without
+    needs_known: whether the attack needs users of known class; always False
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE

@@ -44,12 +44,11 @@ class Background:
     prior_log_odds: log-odds of an interaction, known without the messages: one per candidate pair
         (m,), or one per item if there are no candidate pairs (n_items,)
     profiles: ratings of the users to be classified by user-level membership inference (n, n_items)
-    reference_views: views of trainings that the adversary itself ran on some users of
+    reference_views: views of v trainings that the adversary itself ran on some users of
         ``profiles``, for user-level membership inference
-    is_in_training: True if the training of a reference view includes the user of a profile
-        (len(reference_views), n)
-    known_items: nonzero for some items that each user is known to have interacted with; they
-        serve to recognise the user's message (n_users, n_items)
+    is_in_training: True if the user of a profile was in the training of a reference view (v, n)
+    known_items: nonzero for items that each user is known to have interacted with, which help to
+        recognise the user's message (n_users, n_items)
     """
 
     known_users: NDArray[np.int64] | None = None
@@ -73,8 +72,8 @@ class GuessedLabels:
     classes: guessed classes, integers (m,)
     scores: larger for more likely classes (m, n_classes), -inf for classes that the attack never
         guesses; None if the attack gives no scores
-    input_name: name of the input table of the guess, or of a way to guess without uploads; empty if
-        the attack has no input tables
+    input_name: name of the input table, or of the way to guess without uploads; empty if the attack
+        has no input tables
     is_proved: True if a user's messages prove the class, whatever the prior (m,); None if the
         attack proves nothing
     """

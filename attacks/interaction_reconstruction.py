@@ -27,9 +27,8 @@ class InteractionReconstruction:
     """Reconstruction of users' interaction sets, vectors and ratings from their uploads.
 
     Readers (``attacks/readers``) turn messages into log-likelihood ratios of interactions. The
-    prior is the popularity of items, estimated from all uploads unless it is known, and the
-    activity of users. The guessed set of a user is about the set with the largest expected F1 under
-    the posterior.
+    prior has two parts: the popularity of items, estimated from all uploads unless it is known, and
+    the activity of users. From the posterior, ``choose_sets`` guesses the set of each user.
 
     ``is_proved`` of the result marks entries that are proved under any prior. For example, if true
     1s are never flipped, a reported 0 proves a 0.
@@ -85,7 +84,7 @@ class InteractionReconstruction:
 
 
 def choose_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """Returns, for each of n users, the set of items with about the largest expected F1 score.
+    """Returns, for each of n users, a set of items that nearly maximises the expected F1 score.
 
     The result is a mask (n, M) of M items. ``posterior`` (n, M) is the probability that each user
     interacted with each item. Items of probability 0 are never included.

@@ -107,13 +107,14 @@ def compare_fingerprints(
 
 
 def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
-    """Returns how clearly the best candidate sender beats the second best, averaged over messages.
+    """Returns how clearly the best candidate sender beats the second best, averaged over messages,
+    in nats.
 
     cosines: cosine of each message and each candidate (n, candidates)
 
-    The chance probability of a cosine is the probability that unrelated directions have this cosine
-    or more. The margin of a message, in nats, is log(chance probability of the second best cosine)
-    - log(chance probability of the best cosine). The result is 0 if there is only one candidate.
+    The margin of a message is ln(p2 / p1). Here p1 is the probability that unrelated directions
+    have at least the best cosine, and p2 that they have at least the second best. The result is 0
+    if there is only one candidate.
     """
     # In p dimensions, the chance probability is about (1 - c^2)^((p - 1) / 2). Cosines of unrelated
     # directions have variance 1 / p, so that p follows from the variance of ``cosines``. An
@@ -189,8 +190,8 @@ _MIN_STD = 1e-6  # smallest standard deviation of cosines
 class Linkage:
     """Linkage of each message of the last round to the sender of the most similar earlier messages.
 
-    The adversary knows the senders of earlier rounds, but not those of the last round. An example
-    is a server whose clients change their pseudonyms, or start to use a proxy. If a proxy hides all
+    The adversary knows the senders of earlier rounds, but not those of the last round. For example,
+    clients of a server change their pseudonyms, or start to use a proxy. If a proxy hides all
     senders, messages are linked to messages of the previous round.
 
     The similarity of messages is a weighted sum of the cosines of their ``make_fingerprints``.

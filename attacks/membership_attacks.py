@@ -25,15 +25,15 @@ class InteractionMembership:
     """Membership inference for single interactions, from uploads of any form.
 
     The score of each candidate (user, item) pair is the log-odds of the interaction, given the
-    messages. It is the sum of two terms:
+    messages. Two terms are added:
 
     - the log-likelihood ratio of the messages, which a reader (``attacks/readers``) computes;
     - the prior log-odds of the pair (``prior_log_odds``) or, if unknown, the log-odds of the item's
       popularity, estimated from all uploads.
 
-    If messages are shuffled, so that their senders are unknown, some items of each user must be
-    known (``known_items``). The probability of a pair is then its mean over messages, weighted by
-    the probability that a message is the user's.
+    If messages are shuffled, their senders are unknown. Some items of each user must then be known
+    (``known_items``), which give the probability that a message is the user's. With these
+    probabilities as weights, the pair's probability is averaged over messages.
 
     family: family of the attack, which is the kind of secret that it infers
     needs_known: whether the attack needs users of known class; always False
@@ -96,17 +96,16 @@ _KNOWN = (Vantage.SERVER, Vantage.AGGREGATE)
 class UserMembership:
     """Membership inference for whole users: was a known profile in the training data?
 
-    A profile is the ratings of one user. The score is the log-likelihood ratio of the profile's
-    features: with the profile in the training data, against without it.
-
-    There are two kinds of features, both computed in ``profile_fit``:
+    A profile is the ratings of one user. The score is a log-likelihood ratio, with the profile in
+    the training data against without it. The ratio is that of the profile's features
+    (``profile_fit``):
 
     - how well the models fit the profile;
-    - how much the profile contributes to a sum of messages, by least squares, if anyone can compute
-      the devices' messages.
+    - how much the profile contributes to a sum of messages, if anyone can compute the devices'
+      messages.
 
     Both distributions are fitted to reference trainings, as in the online attack of Carlini et al.
-    2022. Their shift and covariance are pooled over profiles with a similar number of ratings; the
+    2022. Their shift and covariance are pooled over profiles with a similar number of ratings. The
     paper pools only the covariance.
 
     family: family of the attack, which is the kind of secret that it infers

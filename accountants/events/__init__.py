@@ -1,8 +1,7 @@
-"""Accounting events: descriptions of composed mechanisms, by event classes of the library
-dp-accounting and of this package.
+"""Accounting events: descriptions of composed mechanisms, as event classes of dp-accounting and of
+this package.
 
-The package delays the import of dp-accounting. Access to a name imports the light module of the
-library that defines the name, or else the whole library.
+Modules of dp-accounting are imported only when their names are used.
 """
 
 # A plain ``import dp_accounting`` imports all modules of the library and large parts of scipy,

@@ -48,9 +48,9 @@ def read_event(text: str) -> dp.DpEvent:
     """Parses an accounting event from JSON: the key ``type`` names the event class, and the other
     keys are its fields.
 
-    In sampled and composed events, the key ``event`` holds one JSON object, and ``events`` a list
-    of them. Only the classes in ``EVENT_CLASSES`` can be created. Raises InputError if the text is
-    not such an event, or a value has the wrong kind or is out of range.
+    For a sampled or repeated event, the key ``event`` holds a JSON object. For a composition, the
+    key ``events`` holds a list of objects. The classes must be in ``EVENT_CLASSES``. Raises
+    InputError if the text is not such an event, or a value is invalid.
 
     >>> read_event('{"type": "SelfComposedDpEvent", "count": 10, "event": '
     ...            '{"type": "GaussianDpEvent", "noise_multiplier": 1.1}}')

@@ -30,10 +30,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Scope
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of a randomized bit: the device reports 1 with a probability that depends on
-    the true bit.
-
-    The two neighbouring inputs may be any pair of bits.
+    """Accounting event of a randomized bit, for two neighbouring inputs that may be any two bits.
 
     - ``p``: probability of reporting 1 if the true bit is 1.
     - ``q``: probability of reporting 1 if the true bit is 0.
@@ -62,23 +59,21 @@ class PureDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of one shuffle of reports, one per user, each of which is ``epsilon``-LDP.
+    """Accounting event of one shuffle of reports, one report per user.
 
     - ``epsilon``: pure local epsilon of each report.
     - ``n_users``: number of users who send a report.
-    - ``binary``: true if each report is one randomized bit for one random coordinate, so that a
-      tighter bound applies (``losses.pairs.ClonePair``).
+    - ``binary``: true if each report is one randomized bit, for which a tighter bound applies
+      (``losses.pairs.ClonePair``).
 
-    The adversary sees the reports in a uniformly random order, without their senders. Neighbouring
-    inputs differ in the input of one user.
+    The adversary sees the reports in random order, without their senders. Neighbouring inputs
+    differ in the input of one user.
 
-    ``binary`` may be true only if three conditions hold (randomized response on a single bit meets
-    them):
+    The bound for ``binary`` requires reports (j, b) of an index j and a bit b:
 
-    - A report consists of the index of a coordinate and of a bit.
     - The index is drawn uniformly, independently of the input.
-    - The probability that the bit is 1 is an affine function of that coordinate of the input, with
-      values from 1/(e^eps + 1) to e^eps/(e^eps + 1).
+    - The probability of b = 1 is an affine function of entry j of the input. Its values are from
+      1/(e^eps + 1) to e^eps/(e^eps + 1).
     """
 
     epsilon: float
@@ -90,12 +85,10 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
 class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
     """Accounting event of a mechanism that runs at random, if the adversary sees whether it ran.
 
-    - ``sampling_probability``: probability q that the mechanism runs, independent of the data.
+    - ``sampling_probability``: probability that the mechanism runs, independent of the data.
     - ``event``: event of the mechanism, which also determines the adjacency.
 
-    The sampling does not amplify privacy: n possible runs reveal as much as K certain runs with K ~
-    Binomial(n, q). Example: the noise on a rating in a sampled row, if other ratings of the row
-    reveal that the row was sampled.
+    Sampling reduces the number of runs, but does not amplify privacy.
     """
 
     sampling_probability: float
@@ -118,7 +111,7 @@ class ReplacedSamplingDpEvent(DpEvent):  # type: ignore[misc]
     - ``event``: a Gaussian or Laplace event. Its noise multiplier is the noise divided by the
       largest contribution of one record.
 
-    For adding or removing one record, the event of this sampling is ``PoissonSampledDpEvent``.
+    If a record is added or removed, use ``PoissonSampledDpEvent``.
     """
 
     sampling_probability: float
@@ -161,14 +154,16 @@ def list_leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
 
 
 def merge_sampling(event: DpEvent) -> DpEvent:
-    """Merges the mechanisms that a sampling ``event`` applies to one sample into one equivalent
-    mechanism.
+    """Merges the mechanisms on one sample into one mechanism with an equal privacy curve.
 
-    - Gaussian mechanisms with noise multipliers z_i on one sample become one Gaussian mechanism of
-      z = (sum z_i^-2)^-1/2, which has the privacy curve of their adaptive composition.
-    - A Poisson sample of a Poisson sample becomes a Poisson sample at the product of the two rates.
+    Sampling events are changed as follows:
 
-    All other events are returned unchanged. Raises InputError if a number is out of range.
+    - Gaussian mechanisms with noise multipliers z_i become one Gaussian mechanism with the
+      multiplier (sum z_i^-2)^(-1/2).
+    - A Poisson sample of a Poisson sample becomes one Poisson sample, at the product of the rates.
+    - A sample on which no mechanism runs becomes ``NoOpDpEvent``.
+
+    Other events are returned unchanged. Raises InputError if a number is out of range.
 
     >>> merge_sampling(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
     PoissonSampledDpEvent(sampling_probability=0.1, event=GaussianDpEvent(noise_multiplier=1.0))
@@ -234,10 +229,10 @@ def is_supported(
 
 
 def list_assumptions(event: DpEvent) -> tuple[str, ...]:
-    """Lists the assumptions of a proof for a sampled ``event``, as sentences.
+    """Lists the assumptions of a proof for ``event``, as sentences: the adversary does not learn
+    which records were sampled.
 
-    Each sentence states that the adversary does not learn which records were drawn. The tuple is
-    empty if nothing is sampled, or if the sampling is public.
+    The tuple is empty if nothing is sampled, or if the sampling is public.
     """
     hidden = (PoissonSampledDpEvent, ReplacedSamplingDpEvent, MixtureOfGaussiansDpEvent)
     drawn: dict[str, None] = {}
@@ -257,15 +252,15 @@ def list_supported_leaves(
     name: str,
     sampling: EventTypesBySampling = MappingProxyType({}),
 ) -> list[tuple[DpEvent, int]] | None:
-    """Lists the leaves (single mechanisms) of ``event``, each with its number of uses; None if a
-    mechanism provides no privacy at all.
+    """Lists the leaves (single mechanisms) of ``event``, each with its number of uses.
 
     - ``mechanisms``: supported event classes of mechanisms.
-    - ``scope``: scope of the bound. Every sampling event must be defined under its adjacency.
-    - ``name``: name of the accountant, for the error message.
+    - ``scope``: scope of the bound.
+    - ``name``: name of the accountant, for error messages.
     - ``sampling``: supported sampling classes, each with the event classes that it may sample.
 
-    Raises InputError for a mechanism that is not supported. No mechanism is ever skipped.
+    The result is None if a leaf is a ``NonPrivateDpEvent``. Raises InputError if a leaf is not
+    supported, or a sampling event is not defined under the adjacency of ``scope``.
     """
     all_leaves = list_leaves(event)
     for leaf, _ in all_leaves:

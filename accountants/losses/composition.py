@@ -81,12 +81,9 @@ _Grids = Sequence[_Grid]
 def compute_upper_epsilon(uses: PairCounts, delta: float) -> float:
     """Computes an upper bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
-    ``uses`` lists the pairs (P, Q), each with its number of uses.
-
-    The result is within 1e-3 of the true epsilon for up to a million uses, and within a few per
-    cent for more uses. It is never above the Chernoff bound of the total privacy loss ln(P/Q).
-    Method: "connect the dots" (Doroshenko et al. 2022) and Fourier transform. All errors raise the
-    bound.
+    ``uses`` lists the pairs (P, Q), each with its number of uses. The bound is within 1e-3 of the
+    true epsilon for up to a million uses, and within a few per cent for more uses. All errors raise
+    the bound. Method: "connect the dots" (Doroshenko et al. 2022) and Fourier transform.
 
     >>> from fedrec_auditor.accountants.losses.pairs import GaussianPair
     >>> round(compute_upper_epsilon(((GaussianPair(0.1), 100),), 1e-5), 3)  # Gaussian, mu = 1
@@ -177,10 +174,10 @@ def compute_lower_curve(uses: PairCounts) -> LowerCurve:
 def convolve_distributions(parts: Sequence[tuple[Array, int, int]], first: int, size: int) -> Array:
     """Computes the distribution of a sum of independent integers, shape (size,).
 
-    - ``parts``: for each distribution, its probabilities of consecutive integers, the first of
-      these integers, and the number of variables with that distribution.
-    - ``first``, ``size``: entry i of the result is the probability of the sum ``first`` + i, modulo
-      ``size``.
+    - ``parts``: one tuple (probabilities, start, count) per distribution. Each of ``count``
+      variables has the value start + j with probability probabilities[j].
+    - ``first``, ``size``: entry i of the result is the probability that the sum equals ``first`` +
+      i modulo ``size``.
 
     >>> coin = np.array([0.5, 0.5])
     >>> convolve_distributions([(coin, 0, 3)], first=0, size=4).round(3).tolist()

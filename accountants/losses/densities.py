@@ -31,13 +31,13 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 class MixturePart:
     """Part of a mixture: ``weight`` times a probability distribution on [``low``, ``high``].
 
-    - By default: the density is proportional to exp(rate * y), uniform if ``rate`` is 0.
-    - With ``sd`` > 0: the normal density with mean ``mean`` and standard deviation ``sd``,
-      restricted to [low, high].
-    - With ``step`` > 0: a lattice, that is the points low, low + step, ... up to high. The masses
-      are proportional to exp(rate * y). If low is -inf, the points are high, high - step, ...
+    - By default: a density proportional to exp(rate * y), uniform if ``rate`` is 0.
+    - With ``sd`` > 0: a normal density of mean ``mean`` and standard deviation ``sd``, restricted
+      to [low, high].
+    - With ``step`` > 0: masses proportional to exp(rate * y) on the points low, low + step, ... up
+      to high. If low is -inf, the points are high, high - step, ...
 
-    Raises InputError if an end is infinite and the density does not tend to 0 there.
+    An end may be infinite only if the density tends to 0 there.
     """
 
     weight: float
@@ -69,17 +69,16 @@ class ExpTerm:
     """Normal or exponential term of a density, or of the masses of a lattice (equally spaced
     points).
 
-    At a point y of the interval [low, high], the term is exp(max_log_term + slope (y - argmax) -
-    curvature (y - argmax)^2 / 2). Outside the interval, it is 0.
+    At y in [low, high], the term is exp(max_log_term + slope (y - argmax) - curvature (y -
+    argmax)^2 / 2). Elsewhere, it is 0.
 
     - ``low``, ``high``: ends of the interval.
     - ``argmax``: point of the interval at which the term is largest.
     - ``max_log_term``: logarithm of the term at ``argmax``.
-    - ``normal_mean_or_exp_rate``: mean of a normal term (``curvature`` > 0), or rate of an
-      exponential term (``curvature`` = 0). It determines ``slope``.
+    - ``normal_mean_or_exp_rate``: for a normal term, the mean, with slope = curvature (mean -
+      argmax). For an exponential term, the rate, which is the slope.
     - ``curvature``: 1 / variance of a normal term; 0 for an exponential term.
-    - ``step``: 0 for a density; otherwise the distance of the lattice points, which begin at a
-      finite end of the interval.
+    - ``step``: distance of the lattice points, which begin at a finite end; 0 for a density.
     """
 
     low: float
@@ -292,12 +291,12 @@ def _continues_a_piece(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bo
 
 
 def align_mixtures(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
-    """Yields the terms of the mixture ``p``, then the terms of ``q``. Numbers that differ only by
-    rounding are replaced by one value.
+    """Yields the terms of the mixture ``p``, then those of ``q``, after removal of rounding
+    differences.
 
-    Each result has two parts: the density pieces and lattices as ``ExpTerm`` objects, and the
-    probabilities of single points, by point. Raises InputError for a piece that is too narrow and
-    does not continue another piece.
+    Numbers of both mixtures that differ only by rounding get one value. Each result has two parts:
+    the density pieces and lattices as ``ExpTerm`` objects, and the probabilities of single points,
+    by point. Raises InputError for a piece that is too narrow, unless it continues another piece.
     """
     # The replaced numbers are points (ends, means, single points), rates, deviations and steps of
     # both mixtures.
@@ -364,10 +363,11 @@ class Lattice:
 
 
 def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
-    """Groups terms on lattices (equally spaced points) into as few lattices as possible.
+    """Groups terms of two measures P and Q into as few lattices (equally spaced points) as
+    possible.
 
-    ``sides`` has the terms of a first and of a second measure. Raises InputError if the steps of
-    the terms differ, or if a step is too small relative to the offset of a lattice.
+    ``sides`` has the terms of P and the terms of Q. Raises InputError if the steps of the terms
+    differ, or a step is too small relative to the points of its lattice.
     """
     steps = {term.step for term in [*sides[0], *sides[1]]}
     if len(steps) > 1:

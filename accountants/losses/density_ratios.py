@@ -41,8 +41,8 @@ class Enclosure:
     """Interval [lower, upper] that contains a computed value.
 
     - ``lower``, ``upper``: limits of the value.
-    - ``argmax``: for the supremum of a density ratio, the number at which the log-ratio equals
-      ``lower``; infinite if that is the limit at infinity.
+    - ``argmax``: number at which a log-ratio of densities equals ``lower``, if the value is the
+      supremum of this log-ratio; infinite for a limit at infinity.
     """
 
     lower: float
@@ -104,8 +104,8 @@ def find_distinguishing_event(
     - ``p``, ``q``: the distributions P and Q of a number.
     - ``apart``: numbers that must not lie in the interior of the interval.
 
-    The log-ratio equals the supremum over all events up to 1e-7 relative. If no event attains the
-    supremum, it is smaller.
+    If an event attains the supremum over all events, the log-ratio of the result equals it up to
+    1e-7 relative. Otherwise the log-ratio is smaller.
     """
     suprema = [(stretches, stretches.find_supremum()) for stretches in _split_supports(p, q, apart)]
     stretches, supremum = max(suprema, key=lambda each: each[1].lower)

@@ -133,15 +133,14 @@ def compute_gaussian_delta(mu: float, epsilon: float) -> float:
 def bisect_threshold(
     holds: Callable[[float], bool], *, max_value: float = math.inf, precision: float = 0.0
 ) -> float:
-    """Returns the threshold of a monotone condition: the largest tested number above 0 for which
-    ``holds`` is false.
+    """Returns the threshold of a monotone condition, by bisection.
 
-    - ``holds``: the condition. If it is true for a number, it is true for every larger number.
-    - ``max_value``: the result is infinity once a number of at least ``max_value`` fails the
-      condition.
+    - ``holds``: the condition: false below the threshold, and true above it.
+    - ``max_value``: limit of the search; the result is infinite if a number of at least this size
+      fails the condition.
     - ``precision``: relative precision of the result; 0 bisects down to neighbouring doubles.
 
-    The result is 0 if no tested number fails.
+    The result is the largest tested number that fails the condition; 0 if no number fails.
 
     >>> bisect_threshold(lambda x: x * x >= 2, precision=1e-3)
     1.4140625
@@ -161,15 +160,13 @@ def find_gaussian_mu(epsilon: float, delta: float) -> float:
     """Computes the largest mu = sensitivity/sigma for which the Gaussian mechanism is (``epsilon``,
     ``delta``)-DP.
 
-    So sigma = sensitivity / mu is the smallest sufficient noise. Source: the problem of Algorithm 1
-    of Balle and Wang 2018. An allowance for rounding is subtracted from mu.
-
-    The textbook's sigma = sensitivity sqrt(2 ln(1.25/delta)) / epsilon is proved only for epsilon <
-    1, where it is larger than necessary. For large epsilons it is too small (from 8.42 on at delta
-    1e-5).
-
-    Raises InputError unless delta is in (0, 1) and epsilon is finite.
+    So sensitivity / mu is the smallest sufficient sigma (Balle and Wang 2018, Algorithm 1). An
+    allowance for rounding is subtracted from mu. Raises InputError unless delta is in (0, 1) and
+    epsilon is finite.
     """
+    # The textbook's sigma = sensitivity sqrt(2 ln(1.25/delta)) / epsilon is proved only for epsilon
+    # < 1, where it is larger than necessary. For large epsilons it is too small (from 8.42 on at
+    # delta 1e-5).
     if not 0.0 < delta < 1.0:
         raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give 1e-5, for example.")
     if not check_epsilon(epsilon) < math.inf:
@@ -182,9 +179,9 @@ def find_gaussian_epsilon(delta: float, mu: float) -> float:
     """Computes the smallest epsilon at ``delta`` of a Gaussian mechanism with ``mu`` = sensitivity
     divided by standard deviation.
 
-    For n uses with noise multiplier z, ``mu`` is sqrt(n)/z. At delta 0 the epsilon is infinite
-    unless ``mu`` is 0. The error is at most 1e-12 + 1e-12 mu + 1e-15 eps, for mu up to 1e4 and
-    delta from 1e-300 up.
+    For n uses with noise multiplier z, ``mu`` is sqrt(n)/z. The result is infinite at delta 0,
+    unless ``mu`` is 0. For mu up to 1e4 and delta from 1e-300 up, the absolute error is at most
+    1e-12 + 1e-12 mu + 1e-15 eps.
 
     >>> round(find_gaussian_epsilon(1e-5, 1.0), 3)
     4.377

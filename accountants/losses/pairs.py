@@ -113,7 +113,7 @@ class LaplacePair:
         ln(P/Q).
 
         ``edges`` are the ascending ends of the intervals (edges[i], edges[i + 1]], (n + 1,). The
-        results are two arrays, (n,). The smallest and the largest loss have positive probabilities.
+        results are two arrays, (n,).
         """
         x = np.clip((self.shift - edges) / 2.0, 0.0, self.shift)
         width = log1mexp(x[:-1] - x[1:]) - math.log(2.0)
@@ -247,11 +247,11 @@ class ArrayPair:
 
 @dataclass(frozen=True, slots=True)
 class ReversedPair:
-    """Pair (Q, P) made from a given pair (P, Q), for two neighbouring inputs in the opposite order.
+    """Pair (Q, P) made from a pair (P, Q), for the opposite order of two neighbouring inputs.
 
-    - ``pair``: the given pair (P, Q), a ``PoissonSamplePair`` or ``GaussianMixturePair``.
-    - ``infinite_mass``: probability under Q of the outputs that are impossible under P. It is 0 for
-      these two classes.
+    - ``pair``: the pair (P, Q), a ``PoissonSamplePair`` or ``GaussianMixturePair``.
+    - ``infinite_mass``: probability under Q of the outputs that are impossible under P; 0 for these
+      classes.
     """
 
     pair: Pair
@@ -346,17 +346,17 @@ class ClonePair:
     """Dominating pair of distributions (P, Q) of one shuffle of local reports.
 
     - ``epsilon``: pure local epsilon of every report.
-    - ``n_users``: number n of users whose reports are shuffled.
+    - ``n_users``: number of users whose reports are shuffled.
     - ``binary``: true if the reports are bits as ``ShuffledDpEvent`` defines them.
 
-    A clone is a report of another user that is drawn from Q0 or Q1, the two components of the
-    protected user's own report. The outputs of the pair are two counts: the reports drawn from Q0,
-    and the reports drawn from Q1.
+    The report of the protected user is drawn from one of two distributions, Q0 and Q1. Reports of
+    other users that are drawn from Q0 or Q1 are called clones. The outputs of the pair are two
+    counts: reports drawn from Q0, and reports drawn from Q1.
 
-    Source: Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), computed
-    numerically. For ``binary``, a higher rate of clones is used, which Feldman, McMillan and Talwar
-    2023 gave for all reports. Their erratum (arXiv 2208.04591v2) withdraws it for all reports, but
-    it holds for binary ones. The proofs are in comments in the code.
+    Source: Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), Theorem 3.1, computed
+    numerically. For ``binary``, the higher rate of clones of Feldman, McMillan and Talwar 2023 is
+    used. Their erratum (arXiv 2208.04591v2) withdraws this rate for reports in general. For binary
+    reports, a comment in the code proves it.
     """
 
     # Let P0, P1 be the distributions of one user's report on two inputs. They are e^eps-close, so
@@ -419,15 +419,13 @@ class ClonePair:
         """Lists the privacy losses ln(P/Q) of all outcomes (m, a), with their log-probabilities
         under P.
 
-        - m: 1 plus the number of clones. It counts the protected user's report and all clones, each
-          of which is drawn from Q0 or from Q1 (see the class).
-        - a: number of these m reports that are drawn from Q0.
-        - P, Q: distributions of (m, a) under the two inputs of the protected user. Given m, P(a) is
-          proportional to binom(m, a) (e^eps a + m - a), where eps is ``epsilon``, and Q(a) = P(m -
+        - m: number of reports drawn from Q0 or Q1: all clones and the protected user's report.
+        - a: number of these reports that are drawn from Q0.
+        - P, Q: given m, P(a) is proportional to binom(m, a) (e^epsilon a + m - a), and Q(a) = P(m -
           a).
 
         Negligibly rare outcomes, with a total mass below 4e-17, count as an infinite loss. Rounding
-        of m raises the resulting epsilon by a fraction of about 1e-4 at most, and never lowers it.
+        of m raises the resulting epsilon by about 1e-4 relative at most, and never lowers it.
         """
         # There are a few 10^5 losses for any number of users, because of three simplifications,
         # which never lower the resulting epsilon: the number of clones is rounded down by a
@@ -488,9 +486,9 @@ class PoissonSamplePair(_SampledPair):
     """Pair of the distributions (1 - q) Q + q P and Q, for Poisson sampling under add-remove
     adjacency.
 
-    - ``pair``: the pair (P, Q) of the mechanism without sampling. It must dominate the mechanism in
-      both orders of the inputs, and outputs that are impossible under P must have the probability
-      ``pair.infinite_mass`` under Q.
+    - ``pair``: pair (P, Q) of the mechanism without sampling, which must dominate both orders of
+      the inputs. Under Q, outputs that are impossible under P must have probability
+      ``pair.infinite_mass``.
     - ``rate``: probability q with which a record is sampled.
 
     The sampled pair dominates inputs with the record against inputs without it. Its
@@ -554,14 +552,12 @@ class FixedSizeSamplePair(_SampledPair):
     """Dominating pair for a sample of fixed size without replacement, if one of n records is
     replaced.
 
-    - ``pair``: the pair of the mechanism M on the sample, which must be symmetric.
+    - ``pair``: symmetric pair of the mechanism M on the sample, with the privacy curve delta_M.
     - ``rate``: q = sample size / n.
 
-    Let delta_M be the privacy curve of M on the sample under replacement. The curve of the sampled
-    M is at most H(x) = q delta_M(ln(1 + (x - 1)/q)) at x = e^eps >= 1 (Balle, Barthe and Gaboardi
-    2018, Theorem 9). This pair has the curve H, so it dominates one sampled use of M. Products of
-    such pairs dominate adaptive compositions (Zhu, Dong, Wang 2022, Theorem 10). The derivation is
-    in a comment in the code.
+    The privacy curve of this pair at x = e^eps >= 1 is H(x) = q delta_M(ln(1 + (x - 1)/q)). The
+    pair dominates one sampled use of M (Balle, Barthe and Gaboardi 2018, Theorem 9). Products of
+    such pairs dominate adaptive compositions (Zhu, Dong, Wang 2022, Theorem 10).
     """
 
     # The bound H holds for both orders of the data sets. For x < 1 it is H(x) = 1 - x + x H(1/x).
@@ -614,8 +610,8 @@ class ReplaceOneGaussianPair:
     - ``rate``: probability q < 1 that a record is sampled.
     - ``infinite_mass``: probability under P of an infinite privacy loss; always 0.
 
-    The pair dominates all pairs of records, and two opposite records attain it. The proof is in a
-    comment in the code.
+    The pair dominates all pairs of records. Records with the contributions mu and -mu have this
+    pair.
     """
 
     # Proof: let the two records add x and x'. By advanced joint convexity (Balle, Barthe and
@@ -727,17 +723,15 @@ _AT_ONCE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixturePair:
-    """Pair of P, a mixture of N(c_i, 1) with probabilities p_i, and Q = N(0, 1), where 0 <= c_0 <
-    c_1 < ...
+    """Pair of a mixture P of the normal distributions N(c_i, 1), and Q = N(0, 1).
 
-    - ``centres``: the c_i, in standard deviations of the noise.
-    - ``log_weights``: ln p_i.
-    - ``infinite_mass``: probability under P of the outputs that are impossible under Q.
+    - ``centres``: the c_i, ascending and at least 0, in standard deviations of the noise.
+    - ``log_weights``: ln p_i, where p_i is the probability of N(c_i, 1) in P.
+    - ``infinite_mass``: probability under P of the outputs that are impossible under Q; always 0.
 
-    The pair dominates the removal of a group of records, of which a sample contains a random
-    number: with probability p_i, records whose sum has norm at most c_i. Records that all point in
-    one direction attain it. The proof is in a comment in the code (also Choquette-Choo, Ganesh,
-    Steinke and Thakurta 2023, arXiv 2310.15526, section 4).
+    The pair dominates the removal of a group of records from sampled data. With probability p_i,
+    the sampled records of the group have a sum of norm at most c_i. Source: derived in a comment;
+    compare Choquette-Choo, Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526, section 4.
     """
 
     # The loss at x is ln(sum of p_i e^(c_i x - c_i^2/2)), which rises with x.
@@ -895,22 +889,19 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
 
 
 def find_lower_bound_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
-    """Returns pairs of output distributions that some mechanism with the event ``leaf`` has on two
-    neighbouring inputs, for a lower bound on epsilon.
+    """Returns two pairs of output distributions for a lower bound on the epsilon of the event
+    ``leaf``.
 
-    The first pair is for one order of the inputs, and the second for the opposite order. Both are
-    equal if the order makes no difference, or if the opposite order was not tried. The result is
-    None if no such pairs are known.
+    Some mechanism with this event has these distributions on two neighbouring inputs. The first
+    pair is for one order of the inputs, and the second for the opposite order. Both may be equal.
+    The result is None if no such pairs are known.
 
-    - Gaussian or Laplace noise, randomized response, revealed sampling: the dominating pair
-      (``make_dominating_pair``).
-    - Bit flip: the distributions of the bit under its two inputs; None if it is sampled.
-    - Poisson sample: the dominating pair. If a record with Laplace noise is replaced: the pair for
-      adding or removing a record.
+    Usually both pairs are the dominating pair (``make_dominating_pair``). Exceptions:
+
+    - Bit flip: the distributions of the bit under its two inputs; None if sampled.
+    - Poisson sample, Laplace noise, a record is replaced: the pair for adding or removing a record.
     - Sample of fixed size: the pair of the Poisson sample.
-    - Known pure epsilon: the pair of randomized response on a bit with this epsilon.
-    - Shuffled reports: the pairs of shuffled randomized responses with the local epsilon
-      (``make_shuffled_pairs``).
+    - Shuffled reports: the pairs of shuffled randomized responses (``make_shuffled_pairs``).
     """
     # An event describes several mechanisms, such as all mechanisms with one pure epsilon, and some
     # of them may reveal less.
@@ -996,18 +987,18 @@ def _flip(p: float, q: float) -> Pair:
 
 
 def make_shuffled_pairs(miss: float, false_alarm: float, n_users: int) -> tuple[Pair, Pair]:
-    """Builds pairs of distributions of the number of ones among ``n_users`` shuffled bits, for two
-    inputs of one user.
+    """Builds pairs of distributions of the number of ones among shuffled bits, for two inputs of
+    one user.
 
     - ``miss``: probability that this user sends 0 on the first input.
-    - ``false_alarm``: probability u that this user sends 1 on the second input. All other users
-      hold the second input.
-    - ``n_users``: number n of users, including this one.
+    - ``false_alarm``: probability of sending 1 on the second input, which all other users have.
+    - ``n_users``: number of users, including this one.
 
     Returns one pair per order of the two inputs. Negligibly rare numbers of ones are omitted.
     """
-    # On the second input, the number of ones is Binomial(n, u). On the first input, the number c is
-    # (1 - miss)/u (c/n) + miss/(1 - u) (1 - c/n) times as likely.
+    # On the second input, the number of ones is Binomial(n, u), with n = ``n_users`` and u =
+    # ``false_alarm``. On the first input, the number c is (1 - miss)/u (c/n) + miss/(1 - u) (1 -
+    # c/n) times as likely.
     if n_users == 1:
         return _flip(1.0 - miss, false_alarm), _flip(false_alarm, 1.0 - miss)
     seconds = scipy.stats.binom(n_users, false_alarm)

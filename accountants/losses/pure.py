@@ -22,19 +22,16 @@ EpsilonCounts = tuple[tuple[float, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreePointLoss:
-    """Dominating pair of distributions of a randomized response or a bit flip, with privacy losses
-    L, 0 and -L.
+    """Dominating pair of a randomized response or a bit flip, with the privacy losses L, 0 and -L.
 
-    The pair has two inputs, 1 and 2, and three outputs: A (likely under input 1), B (likely under
-    input 2), and an uninformative output. It dominates every pair of inputs of the mechanism, in
-    both orders.
+    Output A is likelier under input 1, output B is likelier under input 2, and a third output is
+    equally likely under both.
 
     - ``p_own``: P(A | 1) = P(B | 2).
     - ``p_other``: P(B | 1) = P(A | 2).
 
-    The uninformative output has the remaining probability. For a bit flip, the pair also covers a
-    composition in which some bits change from 0 to 1 and others from 1 to 0. The proof is in a
-    comment in the code.
+    The pair dominates every pair of inputs of the mechanism, in both orders. For a bit flip, this
+    includes compositions in which bits change in different directions.
     """
 
     # Randomized response: A and B are the two true values. A bit flipped with P(1 | 1) = p >= P(1 |
@@ -108,12 +105,12 @@ def amplify_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
 
     - ``epsilon``: pure epsilon of the mechanism without sampling.
     - ``rate``: probability with which each record is sampled.
-    - ``replaced``: false if neighbouring inputs differ by adding or removing a record, true if they
-      differ by replacing a record.
+    - ``replaced``: true if neighbouring inputs differ by replacing a record, false if they differ
+      by adding or removing it.
 
-    If a record is added or removed, the result is ln(1 + rate (e^epsilon - 1)) (Balle, Barthe and
-    Gaboardi 2018, Theorems 8 and 9 at delta 0). If a record is replaced, the result is larger by
-    -ln(1 - rate + rate e^-epsilon).
+    Added or removed record: the result is ln(1 + rate (e^epsilon - 1)) (Balle, Barthe and Gaboardi
+    2018, Theorems 8 and 9 at delta 0). Replaced record: the result is larger by -ln(1 - rate + rate
+    e^-epsilon).
     """
     # The first value is the largest loss of the input with the record against the input without it.
     # The largest loss of the input without the record, -ln(1 - rate + rate e^-epsilon), is smaller.
@@ -146,8 +143,8 @@ _UNBOUNDED = (dp.GaussianDpEvent, dp.ZCDpEvent, dp.MixtureOfGaussiansDpEvent)
 
 
 def explain_infinite_epsilon(event: dp.DpEvent, delta: float) -> str:
-    """Returns the first reason why no finite epsilon holds for ``event`` at ``delta``, as text, or
-    "" if no reason is known.
+    """Returns the first reason why no finite epsilon holds for ``event`` at ``delta``; "" if none
+    is known.
 
     The text describes the part of the mechanism that is the cause. Raises InputError if the event
     or ``delta`` is invalid.

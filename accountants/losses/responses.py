@@ -68,14 +68,14 @@ def compose_pure_epsilons(counts: EpsilonCounts, delta: float) -> float:
     bound on it.
 
     ``counts`` lists the different pure epsilons, each with its number of responses. The precision
-    depends on the number of possible total privacy losses:
+    is:
 
-    - One epsilon with up to 10^10 uses, or several epsilons with up to 10^6 relevant total losses:
-      exact to 1e-9.
-    - More losses: an upper bound with a relative error of about 1e-5 (compare Murtagh and Vadhan
-      2016, Theorem 1.7).
-    - More than 10^10 uses of one epsilon, or more than 4096 epsilons: Chernoff's bound, which is a
-      few per cent too large.
+    - One epsilon with up to 10^10 responses, or several epsilons with up to 10^6 total privacy
+      losses that are not negligible: exact to 1e-9.
+    - More total losses: an upper bound with a relative error of about 1e-5 (compare Murtagh and
+      Vadhan 2016, Theorem 1.7).
+    - More responses of one epsilon, or more than 4096 epsilons: Chernoff's bound, a few per cent
+      too large.
 
     Memory stays below 300 MB.
     """

@@ -63,19 +63,18 @@ class _Joint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityTable:
-    """Log-probabilities of each output under each input, for a mechanism that is used ``n_copies``
-    times independently.
+    """Log-probabilities of each output under each input, for a mechanism that is used several
+    times.
 
-    - ``log_probs``: log-probabilities of one use, (inputs, outputs). Outputs may be omitted, which
-      never raises a bound.
+    - ``log_probs``: log-probabilities of one use, (inputs, outputs). Omitted outputs never raise a
+      bound.
     - ``name_input``: function that returns the text of an input, given its row index.
     - ``name_output``: function that returns the text of an output, given its column index; not
       needed at delta > 0.
-    - ``n_copies``: number of independent uses ("copies"), all of which may have the worst pair of
-      inputs at once.
-    - ``n_groups``: number of groups of equal size into which the copies are divided. All copies of
-      a group have one input in the first data set, and one input in the second. Groups may differ
-      in these inputs.
+    - ``n_copies``: number of independent uses ("copies"). Neighbouring data sets may differ in the
+      inputs of all copies.
+    - ``n_groups``: number of equally large groups of copies. In a data set, all copies of a group
+      share one input.
     - ``name_event``: function that returns the text of an event, given the column indices of its
       outputs, or None.
     """
@@ -94,11 +93,15 @@ class ProbabilityTable:
         ``scope`` is the scope of the bound. Its witness is the pair of inputs, and an output or
         event that attains the bound.
 
-        - Delta 0, or a single copy: the bound equals the epsilon of the mechanism.
-        - Several copies at delta > 0, if the outputs have at most two different probability ratios:
-          the bound equals the epsilon if all combinations of inputs of the groups can be tried.
-        - Several copies at delta > 0, if the outputs have more ratios: the bound may be smaller
-          than the epsilon, and has no witness.
+        A ratio is the quotient of an output's probabilities under two inputs. The bound is exact in
+        three cases:
+
+        - ``delta`` is 0.
+        - There is one copy.
+        - The outputs have at most two different ratios, and all combinations of the groups' inputs
+          can be tried.
+
+        With more than two ratios, a bound for several copies at delta > 0 has no witness.
         """
         return self._bound_at_delta(scope, delta) if delta > 0 else self._bound_at_zero(scope)
 
@@ -110,8 +113,7 @@ class ProbabilityTable:
 
         - There are several copies, and the outputs of a copy have more than two different
           probability ratios.
-        - Groups of copies may have different pairs of inputs, and there are too many combinations
-          of pairs to try all.
+        - There are several groups of copies, with too many combinations of inputs to try.
         """
         if (ratios := self._count_ratios()) > 2:
             raise InputError(
@@ -265,15 +267,16 @@ def list_log_ratios(log_p: Array, log_q: Array) -> Array:
 
 
 def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
-    """Lists the numbers of exchanged copies of a mechanism that a search for the largest
-    hockey-stick divergence should try.
+    """Lists the numbers of exchanged copies to try in a search for the largest hockey-stick
+    divergence.
 
-    Two data sets are compared. A copy gets the input a for the first and b for the second data set.
-    An exchanged copy gets b for the first and a for the second.
+    Two data sets are compared. A copy gets the input a in the first and b in the second data set.
+    An exchanged copy gets b in the first and a in the second.
 
     - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the inputs a and b.
-    - ``copies``: number of copies.
-    - ``groups``: number of groups of equal size; all copies of a group are exchanged, or none.
+    - ``copies``: number of copies (independent uses) of the mechanism.
+    - ``groups``: number of equally large groups of copies. A group can only be exchanged as a
+      whole.
 
     Returns the numbers to try, and whether the best number is certainly among them.
     """
@@ -300,17 +303,20 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
 def merge_copies_log_probs(
     log_p: Array, log_q: Array, copies: int, exchanged: int = 0
 ) -> tuple[Array, Array]:
-    """Returns the log-probabilities, under two inputs, of a sufficient statistic of the outputs of
-    all ``copies`` of a mechanism, (values,) each.
+    """Returns the log-probabilities, under two inputs, of a sufficient statistic of all copies'
+    outputs.
 
     - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the two inputs.
-    - ``copies``: number of copies.
+    - ``copies``: number of copies (independent uses) of a mechanism.
     - ``exchanged``: number of copies in which the two inputs are exchanged.
 
-    For one copy, the statistic is its output. For several copies, it is the number of outputs that
-    are likelier under the first input. The outputs of a copy must then have at most two different
-    probability ratios. Values that are too rare for a double may be omitted, which never raises a
-    divergence.
+    The results are two arrays, (values,). The statistic is:
+
+    - One copy: its output.
+    - Several copies: the number of outputs that are likelier under the first input. The outputs of
+      a copy may have at most two different probability ratios.
+
+    Values that are too rare for a double may be omitted, which never raises a divergence.
     """
     # The number is a binomial variable, or a sum of two binomial variables if inputs are exchanged
     # in some copies. For more than 2^20 copies, values that are too rare under the first input for
@@ -383,14 +389,13 @@ _COARSE_WEIGHTS = _clenshaw_curtis(_ORDER // 2)[1]
 
 @dataclass(frozen=True, slots=True)
 class IntegrationCells:
-    """Masses of several densities in disjoint intervals ("cells"), into which ``integrate_cells``
-    divides given intervals of numbers.
+    """Masses of several densities in disjoint intervals ("cells"), as ``integrate_cells`` returns
+    them.
 
     - ``masses``: mass of each density in each cell, (densities, cells).
-    - ``interval_index``: for each cell, the index of the given interval that contains it, (cells,).
+    - ``interval_index``: index of the interval between ``edges`` in which each cell lies, (cells,).
     - ``starts``, ``ends``: ends of the cells, (cells,).
-    - ``lost_mass``: estimate of the mass of each density in omitted cells, whose mass cannot be
-      computed precisely, (densities,).
+    - ``lost_mass``: estimate of the mass of each density in omitted cells, (densities,).
     """
 
     masses: Array
@@ -401,12 +406,13 @@ class IntegrationCells:
 
 
 def integrate_cells(densities: DensityFunction, edges: Array) -> IntegrationCells:
-    """Integrates densities over the intervals between ascending ``edges``, with a relative error of
-    about ``MAX_QUADRATURE_ERROR`` per resulting cell.
+    """Integrates densities over the intervals between ascending ``edges``, which are divided into
+    cells.
 
-    ``densities`` maps points (n,) to values (d, n). Cells on which the error stays larger, around a
-    jump or a kink, are omitted. Therefore a hockey-stick divergence over the remaining cells is not
-    above the true divergence. Source: Clenshaw and Curtis 1960.
+    ``densities`` maps points (n,) to values (d, n). The relative error per cell is about
+    ``MAX_QUADRATURE_ERROR``. Cells with a larger error, around a jump or a kink, are omitted.
+    Therefore a hockey-stick divergence over the remaining cells is not above the true divergence.
+    Source: Clenshaw and Curtis 1960.
     """
     # Intervals are halved until quadratures of order 16 and 8 agree for all densities. Cells on
     # which they still disagree after 24 halvings are omitted.

@@ -120,12 +120,12 @@ class Pld(LeafAccountant):
     The privacy losses of composed uses are added as random variables (Sommer, Meiser, Mohammadi
     2019).
 
-    - Exact: equal responses, bit flips or pure epsilons without an uninformative output, up to 10^6
-      uses.
-    - Exact: equal mechanisms that reveal either everything or nothing.
+    - Exact: up to 10^6 uses of one randomized response, bit flip or pure epsilon, unless some
+      output is equally likely under all inputs.
+    - Exact: one mechanism that reveals either everything or nothing, used any number of times.
     - Exact: Gaussian mechanisms (Balle and Wang 2018, Theorem 8).
-    - Other events: an upper bound, within 1e-3 of epsilon for up to a million uses, and looser for
-      more.
+    - Other events: an upper bound from dominating pairs. The grid adds at most 1e-3 for up to a
+      million uses, and more for more uses.
 
     The result is at most the sum of the largest privacy losses of all uses.
 
@@ -280,8 +280,8 @@ class Rdp(LeafAccountant):
     A Rényi curve is the Rényi divergence as a function of the order. Sources: composition by
     Mironov 2017, Proposition 1; conversion by Canonne, Kamath and Steinke 2020, Proposition 12.
 
-    Sampled events are not supported, because ``Pld`` proves smaller bounds for them (after 10^9
-    uses, bounds that are at most 1% larger).
+    Sampled events are not supported. ``Pld`` proves smaller bounds for them, or bounds at most 1%
+    larger after 10^9 uses.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
@@ -376,10 +376,9 @@ _LARGEST = 500.0
 class Shuffle(LeafAccountant):
     """Accountant of shuffled reports: it composes the clone bound on amplification numerically.
 
-    The bound is from "Hiding among the clones" (Feldman, McMillan and Talwar 2021): one report is
-    hidden among clones, reports of other users that are drawn from a component of its own
-    distribution (``losses.pairs.ClonePair``). It composes over many shuffles, adaptively too. A
-    user who sends k reports per round may be accounted as k shuffles of one report per user.
+    The clone bound is the amplification by shuffling in "Hiding among the clones" (Feldman,
+    McMillan and Talwar 2021; ``losses.pairs.ClonePair``). The bound also holds under adaptive
+    composition. A round in which every user sends k reports counts as k shuffles.
 
     Assumptions: the shuffler is honest, all n users report in every shuffle, and no other user
     reveals its report to the adversary. Users who reveal their reports are not counted in n

@@ -30,11 +30,11 @@ class CompositionRule:
     n delta)-DP.
 
     - ``n_mechanisms``: number n of mechanisms.
-    - ``delta``: delta at which the result is needed. Above 0, pure epsilons are composed by optimal
-      composition (Kairouz, Oh and Viswanath 2015) if its epsilon is smaller.
+    - ``delta``: delta at which the result is needed. Above 0, optimal composition of pure epsilons
+      (Kairouz, Oh and Viswanath 2015) is used if its epsilon is smaller.
 
-    Sources: Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data, ourselves", Theorem
-    1. The theorem is also valid under adaptive composition, and attained at delta 0.
+    The theorem also holds under adaptive composition. Sources: Dwork, McSherry, Nissim, Smith 2006;
+    Dwork et al. 2006, "Our data, ourselves", Theorem 1.
     """
 
     n_mechanisms: int
@@ -81,10 +81,8 @@ class GroupPrivacyRule:
 
     - ``group_size``: number k of units.
 
-    If a mechanism is (epsilon, delta)-DP for one unit, its epsilon for k units is k epsilon, and
-    its delta is delta (e^(k epsilon) - 1)/(e^epsilon - 1) (Dwork and Roth 2014, Theorem 2.2, with
-    the sum of the series). For k = 2 (replacement as a removal and an addition), delta is
-    multiplied by 1 + e^eps, not by 2.
+    For k units, epsilon becomes k epsilon, and delta becomes delta (e^(k epsilon) - 1)/(e^epsilon -
+    1). Source: Dwork and Roth 2014, Theorem 2.2, with the sum of the series.
     """
 
     # Proof: let P_i be the probability of an event on input D_i, which differs from D_0 in i units.
@@ -110,8 +108,8 @@ class GroupPrivacyRule:
         """Computes (epsilon, delta) of a lower bound for a change of one unit from a lower bound
         for the whole group.
 
-        The result holds for at least one of the single-unit changes that make up the change of the
-        group.
+        The change of the group consists of changes of one unit each. The result holds for at least
+        one of them.
         """
         one = check_epsilon(epsilon) / self.group_size
         if check_delta(delta) == 0.0 or math.isinf(one):
@@ -159,16 +157,15 @@ def convert_bound(
     - ``delta``: delta at which the result is needed. Above 0, a pure upper bound is converted over
       rounds by optimal composition.
 
-    The source of the result names the theorems used, and its assumptions include the assumptions of
-    the theorems.
+    The result names the theorems used in its source, and includes their assumptions.
 
     - An upper bound keeps its epsilon in a narrower scope. In a wider scope (report to round,
       rating to user) the epsilon grows.
     - A lower bound keeps its epsilon in a wider scope. In a narrower scope the epsilon shrinks, and
       the result holds for at least one part (such as one report).
 
-    Raises InputError, with the field and the reason, if no theorem converts the bound: from a
-    weaker vantage to a stronger one, from replacement to presence, or from an attribute to a user.
+    Raises InputError, with the field and the reason, if no theorem converts the bound, for example
+    to a stronger vantage.
     """
     # A lower bound in a narrower scope follows by contraposition: if all parts (such as all
     # reports) had an epsilon below the result, the epsilon of the wider scope would be below the

@@ -22,18 +22,18 @@ _NOISE = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
 
 
 def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
-    """Converts ``event``, in the convention of dp-accounting, to the event whose accounting is
-    correct under ``adjacency``; None if unknown.
+    """Converts an event in the convention of dp-accounting to the event that is correct under
+    ``adjacency``; None if unknown.
 
     In this convention, the noise multiplier is the noise divided by the norm of one record.
 
-    - Noise on a sum: under replacement, the multiplier is halved, because a sum changes by up to
-      twice the norm.
-    - A sample of fixed size: the multiplier is halved under both adjacencies. For adding or
-      removing a record, the result is a Poisson sample at the same rate.
-    - Poisson sampling under replacement: known for Gaussian and Laplace noise only
-      (``ReplacedSamplingDpEvent``).
-    - Events that are not noise on a sum (responses, pure epsilons, zCDP): unchanged.
+    - Noise on a sum, replacement: the multiplier is halved, because the sum changes by up to twice
+      the norm.
+    - Sample of fixed size: the multiplier is halved under both adjacencies. For adding or removing
+      a record, the result is a Poisson sample at an equal rate.
+    - Poisson sample, replacement: ``ReplacedSamplingDpEvent`` for Gaussian and Laplace noise,
+      otherwise None.
+    - Responses, pure epsilons, zCDP: unchanged.
 
     >>> convert_event(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
     GaussianDpEvent(noise_multiplier=0.5)
@@ -104,13 +104,15 @@ def explain_unsupported_event(event: dp.DpEvent, adjacency: Adjacency) -> str:
 
 
 def make_group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
-    """Returns the event for adding or removing ``size`` records together; None if that event is
-    unknown.
+    """Returns the event for adding or removing ``size`` records together; None if unknown.
 
-    The noise multiplier of ``event`` is the noise divided by the norm of one record. For noise on a
-    sum of all records, it is divided by ``size``. Gaussian noise on a Poisson sample becomes a
-    mixture of Gaussians (``losses.pairs.GaussianMixturePair``). The resulting epsilon is far below
-    the bound by group privacy.
+    ``event`` has a noise multiplier that is the noise divided by the norm of one record.
+
+    - Noise on a sum of all records: the multiplier is divided by ``size``.
+    - Gaussian noise on a Poisson sample: the result is a mixture of Gaussians
+      (``losses.pairs.GaussianMixturePair``).
+
+    The epsilon of the mixture is far below the bound by group privacy.
 
     >>> event = make_group_event(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
@@ -230,14 +232,13 @@ def compute_lower_shuffle_epsilon(
     """Computes a lower bound on the epsilon of ``rounds`` shuffles of one bit per user, at
     ``delta``.
 
-    - ``miss``: probability that the user sends 0 on the first of two inputs.
-    - ``false_alarm``: probability that the user sends 1 on the second input, which all other users
-      hold.
+    - ``miss``: probability that a user sends 0 on the first of two inputs.
+    - ``false_alarm``: probability of sending 1 on the second input, which all other users have.
     - ``n_users``: number of users in a shuffle.
     - ``rounds``: number of shuffles.
 
-    For reports that are not bits, choose a set of reports. The bit states whether a report is in
-    the set, and reveals no more than the report.
+    For other reports, choose a set of reports. The bit then states whether a report is in the set,
+    and the bound also holds for the reports.
     """
     check_delta(delta)
     if delta == 0.0:
@@ -248,8 +249,8 @@ def compute_lower_shuffle_epsilon(
 
 
 def list_attainment_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
-    """Lists the assumptions that the lower bound ``compute_attained_epsilon`` makes about
-    mechanisms of ``event``, as sentences.
+    """Lists the assumptions of the lower bound ``compute_attained_epsilon`` about the mechanisms of
+    ``event``, as sentences.
 
     There are two kinds:
 

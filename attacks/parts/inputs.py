@@ -137,11 +137,11 @@ class GramBlocks:
         return near, np.maximum(self.squared_norms[:, None] + own - 2 * self.cross_gram, 0)
 
     def compute_span_coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns coordinates of users' rows in the span of the rows of users with known class.
+        """Returns coordinates of users' input rows in the span of the rows of users with known
+        class.
 
-        A user's row holds the numbers from which the class is inferred. There are two arrays, for
-        users of known class (k, r) and of unknown class (m, r). The rank of the known users' rows
-        is r.
+        The results are two arrays: for users of known class (k, r), and of unknown class (m, r).
+        The rank of the known users' rows is r.
         """
         # The coordinates keep all inner products with the known users' rows. These rows give no
         # information about the part of an unknown user's row outside their span.
@@ -314,8 +314,8 @@ class ViewWithInputs(View):
     """A view (the messages that an adversary sees) with input tables for attribute classifiers.
 
     inputs: input tables, by name; they are stored here so that several attacks share them
-    has_mandatory_input: True if attacks must use the only input table, even if they could guess
-        better without uploads
+    has_mandatory_input: True if attacks must use the only input table, and may not guess without
+        uploads
     """
 
     inputs: Mapping[str, InputTable]
@@ -348,27 +348,24 @@ class ViewWithInputs(View):
 def add_input_tables(view: View) -> ViewWithInputs:
     """Returns a copy of the view with input tables for attribute classifiers, made of the uploads.
 
-    A view that already has input tables is returned unchanged. Tables have one row per sender.
-    Numbers of a sender are means over the rounds that are read (``uploads.select_rounds``). The
-    tables are:
+    A table has one row per sender. The numbers are means over the rounds that are read
+    (``uploads.select_rounds``). The tables are:
 
     - ``SUMMARY``: which rows and columns of a matrix each device changes (``find_changed_rows``).
-      If all devices change all of them: the components as sent, but with interactions in place of
-      gradients that reveal them.
-    - ``RAW``: all changes of the model, divided by one number for all columns. This is the input of
-      Zhang et al., section 3.3: (Theta^(t-1) - Theta^t) / mu, the change of the model in round t,
-      divided by the learning rate.
+      If all devices change all of them: the components as sent. Gradients that reveal interactions
+      are then replaced by the interactions.
+    - ``RAW``: all changes of the model, divided by one number for all columns. Zhang et al.,
+      section 3.3, use this input: the change of the model in a round, divided by the learning rate.
     - ``NORMS``: the length of the change of each row of each matrix.
     - ``VECTORS``: user vectors that are inferred from messages (``find_readers``).
     - ``ITEMS``: interactions that are inferred from messages, divided by one number for all
       columns.
     - "10 leading directions" and "30 leading directions" of ``SUMMARY``, and of ``ITEMS``:
       principal components, of variance 1.
-    - "user only" and similar names: the summary of each group of components by itself, if there are
-      several groups.
+    - "user only" and similar names: the summary of one group of components, if there are several.
 
-    If a table would exceed 1 GiB or 6,144 senders, only the last senders are read, as many as fit
-    (``get_max_entries_and_rows``).
+    A view that already has input tables is returned unchanged. Tables have a maximum size
+    (``get_max_entries_and_rows``). For more senders, only the last ones are read.
     """
     # One number for all columns of ``ITEMS`` gives an item with few users a low weight. Leading
     # directions show the common part of many columns, even if each column is mostly noise. The

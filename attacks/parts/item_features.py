@@ -39,8 +39,7 @@ _NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's 
 class ItemMarks:
     """Marks of all items: codes or positions that reveal an item in the messages of its users.
 
-    The mark of an item is in the messages of all devices that have the item in their history. Its
-    form depends on the form of the messages:
+    The mark of an item is in the messages of all devices with the item in their history:
 
     - Messages are lists of integers: the mark is a set of codes, such as the item's hash codes.
     - Messages are arrays: the mark is a set of positions with an unusual value, such as the bits of
@@ -48,10 +47,9 @@ class ItemMarks:
 
     There are M items, and v codes or positions that may belong to marks.
 
-    mark_codes: for lists, the codes that may belong to marks (v,); for arrays, empty
-    positions: for arrays, the positions that may belong to marks (v,); for lists, None
-    values_without_mark: for arrays, the usual value at each of these positions (v,); for lists,
-        empty
+    mark_codes: for lists, these codes (v,); for arrays, empty
+    positions: for arrays, these positions (v,); for lists, None
+    values_without_mark: for arrays, the usual value at each position (v,); for lists, empty
     weights_by_message_half: weight of each code or position in the mark of each item, adding up to
         1 per item. Two arrays (v, M), one learned from each half of the messages with known
         histories
@@ -181,9 +179,9 @@ class ItemFeatures:
         about the item, and their products with the item's part of the broadcast model
     features_by_item: single numbers per item, such as a rank or a length, as arrays (n, M)
     non_item_numbers: numbers that belong to no item, as arrays (n, d) of d numbers per message
-    item_mark_parts: message parts from which ``ItemMarks`` learns, as pairs of a flag and an array:
-        True and lists of L codes (integers that may stand for items) per message (n, L), or False
-        and d numbers per message (n, d)
+    item_mark_parts: message parts from which ``ItemMarks`` learns, each as a pair. For a list of
+        codes per message (integers that may stand for items): True, and the lists (n, L).
+        Otherwise: False, and the numbers (n, d)
     """
 
     n_items: int

@@ -1,12 +1,12 @@
 """Recognition of positives' item rows in a gradient through local steps (second-order MAML).
 
-Positives are the items with which the user interacted. A device also draws q negatives per
-positive. It takes steps on one half of its examples, the support set. It sends the gradient of the
-other half's loss, the query set, with respect to the initial weights.
+Positives are the items with which the user interacted. A device also draws several negatives per
+positive. Its examples form a support set and a query set. The device takes steps on the support
+set, and sends the gradient of the query set's loss with respect to the initial weights.
 
-The changed rows form four groups, which are recognised by direction and length: positives and
-negatives, each of the query set and of the support set. A first-order gradient has only the two
-groups of the query set. The groups are fitted by a mixture of normal distributions. Source: derived
+The changed rows form four groups: positives and negatives, each of the query set and of the support
+set. A first-order gradient has only the two groups of the query set. A mixture of normal
+distributions, fitted to directions and lengths of the rows, separates the groups. Source: derived
 here.
 """
 

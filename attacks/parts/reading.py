@@ -54,11 +54,12 @@ def get_all_readers() -> tuple[Reader, ...]:
 def find_readers(view: View) -> tuple[Reader, ...]:
     """Returns the readers that can read the messages of the adversary's view.
 
-    A reader infers interactions from messages of one form, such as noisy item tables. Usually the
-    result is all readers that know the form of the messages. If no reader knows the form, or the
-    devices' code is external (``is_external``), the result is a single ``ShadowReader``. It learns
-    from runs of the devices' code, and uses the readers that know the form. If it refuses the view,
-    the result is the usual one, which may be empty.
+    A reader infers interactions from messages of one form, such as noisy item tables.
+
+    - Usually the result is all readers that know the form of the messages; it may be empty.
+    - If no reader knows the form, or the devices' code is external (``is_external``), the result is
+      one ``ShadowReader``, unless it refuses the view. A ``ShadowReader`` learns from runs of the
+      devices' code, and also uses the readers that know the form.
     """
     special = tuple(reader for reader in get_all_readers() if not reader.refusal(view))
     learned, client = ShadowReader(special), view.public.device_code
@@ -202,13 +203,13 @@ def calibrate(
 ) -> Evidence:
     """Weakens overconfident log-likelihood ratios, so that they agree with items' known popularity.
 
-    Usually the result is the ratios, weakened by ``shadow_factors`` if they are given. It differs
-    in two cases:
+    The first case that applies decides:
 
-    - if popularity is clearly likelier under the original ratios: only large ratios are limited
-      (``Calibration.saturation``);
-    - if popularity is clearly likelier without messages: the original ratios are multiplied by the
-      factor from 0 to 1 that makes popularity likeliest. This case has priority.
+    - Popularity is clearly likelier without messages: all ratios are multiplied by one factor from
+      0 to 1, which makes popularity likeliest.
+    - Popularity is clearly likelier under the original ratios than under those weakened by
+    ``shadow_factors``: only large ratios are limited (``Calibration.saturation``).
+    - Otherwise the ratios are weakened by ``shadow_factors``, if given.
 
     Infinite ratios, whose entries are proved, stay unchanged.
 
@@ -246,14 +247,16 @@ def calibrate(
 
 
 def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Calibration:
-    """Fits the factors from 0 to 1 with which evidence makes users' known histories most likely.
+    """Fits the factors and the saturation with which evidence makes users' known histories most
+    likely.
 
     evidence: log-likelihood ratios of interactions of n users and M items
     histories: True if the user interacted with the item (n, M)
     items: log-odds that a user interacted with each item (M,)
 
-    The result is ``IDENTITY_CALIBRATION``, which changes nothing, unless a factor below 1 is better
-    by three standard errors over users. Infinite ratios are omitted.
+    The factors are from 0 to 1. The result is ``IDENTITY_CALIBRATION``, which changes nothing,
+    unless a factor below 1 is better by three standard errors over users. Infinite ratios are
+    omitted.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)

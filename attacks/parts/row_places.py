@@ -1,8 +1,8 @@
 """Positions of item rows along each sender's direction, and tests of the order of rows.
 
-The first part reads noisy item tables. Training on a user's items changes rows of the table along
-the sender's direction. A row's position is how far it changed along this direction. The second part
-tests which row of a table belongs to which item.
+Training on a user's items changes rows of a noisy item table along the sender's direction. A row's
+position is how far it changed along this direction. The tests check which row of a table belongs to
+which item.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class RowPositions:
     """Position of each item row of each message along the direction of the message's sender.
 
     Interactions of the user change rows of the item table along this direction, a vector as long as
-    a row. It is the sum of a common part, which is the same for all users, and of the user's own
+    a row. The direction is the sum of a common part, which all users share, and the user's own
     part.
 
     senders: index of the user who sent each of T messages, ascending (T,)
     positions: positions of the rows, in standard deviations of the noise (T, M)
-    has_common_direction: True if the data show that the common part is not zero, so that the
+    has_common_direction: True if the data show a common part that is not zero, so that the
         directions point the same way
     is_common_part_dominant: True if the common part is longer than a typical own part
     is_sign_known: True if the signs of the directions follow from vectors that users sent; False if
@@ -507,9 +507,9 @@ def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
 def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
     """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
-    Returns whether the support varies little between items, and the z-score of its sum over all
-    items. The support of an item is the sum of its row's scores over the users with the item.
-    Random histories of the same sizes would give it mean 0 and standard deviation 1.
+    The support of an item is the sum of its row's scores over the users with the item. By centring
+    and scaling, random histories of equal sizes give it mean 0 and standard deviation 1. Returns
+    whether the support varies little between items, and the z-score of its sum over all items.
 
     evidence: for n users and R rows, score of an interaction of the user with the row's item (n, R)
     truth: true interactions of the users with M items (n, M)

@@ -56,10 +56,10 @@ _Result = TypeVar("_Result")
 class ShadowReader:
     """Reader that learns from simulated users (shadows) how messages depend on interactions.
 
-    A classifier of boosted trees, the same for all items, computes the log-odds of an interaction.
-    The log-odds of several rounds are added up, calibrated on held-out shadows, and combined with
-    the log-likelihood ratios of ``readers``. If ``readers`` make no error on a first group of
-    shadows, only their result is returned.
+    A classifier of boosted trees, one for all items, computes the log-odds of an interaction. The
+    log-odds of several rounds are added up and calibrated on held-out shadows. Then they are
+    combined with the log-likelihood ratios of ``readers``. If ``readers`` make no error on a first
+    group of shadows, only their result is returned.
 
     readers: readers that know the form of the messages; may be empty
     reference: description of the method, with its source

@@ -135,7 +135,7 @@ class AttributeProblem:
     """A problem of attribute inference: learn from users of known class, guess all others.
 
     A classifier's input is one row per user: the columns of ``table``, followed by the attributes.
-    For a user who sent nothing, all columns of ``table`` are 0, which is their mean.
+    Columns have mean 0, and are 0 for a user who sent nothing.
 
     table: input table of the uploads, one row per sender; None without uploads
     known_users: indices of users with known class (k,)
@@ -298,14 +298,14 @@ class ClassGuess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    The classifier uses all input tables of the uploads (``inputs.add_input_tables``), weighted by
-    the leave-one-out accuracy of each on the users of known class. A classifier that needs columns
-    uses only the table with the best accuracy. Classes are guessed without uploads if
-    cross-validation on the users of known class rates such guesses better.
+    Each input table of the uploads (``inputs.add_input_tables``) has an accuracy: that of
+    leave-one-out guesses of the users of known class. The classifier uses all tables, weighted by
+    accuracy. A classifier that needs columns uses only the best table. Classes are guessed without
+    uploads if cross-validation on the users of known class rates such guesses better.
 
     family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source
-    needs_known: whether the attack needs users of known class; True, because it learns from them
+    needs_known: whether the attack needs users of known class; always True
     needs_columns: whether the classifier needs the columns of the uploads, not only inner products
     slow: whether a quick audit omits the attack, unless the audit plan names it
     """

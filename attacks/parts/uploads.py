@@ -75,9 +75,9 @@ def select_rounds(
     Each round is a tuple of three values: the adversary's view of the round, all its uploads, and
     the messages of the component.
 
-    Reports, bits and ratings are read in all rounds. A component about the model is read until the
-    number of messages reaches the limit, in at least one round. The order of rounds is last, first,
-    second to last, second, and so on.
+    - Reports, bits and ratings are read in all rounds.
+    - A component about the model is read until the number of messages reaches the limit, in at
+      least one round. The order is last round, first, second to last, second, and so on.
 
     view: messages and public parameters that the adversary sees
     name: name of the component
@@ -217,8 +217,8 @@ def make_refusal(view: View, needed: str) -> str:
 def get_item_log_odds(view: View) -> NDArray[np.float64] | None:
     """Returns the log-odds that a user interacted with each item, (M,), from public popularity.
 
-    The result is None if popularity is not public. Shares of users are kept half a user away from 0
-    and 1, so that the log-odds are finite.
+    The result is None if popularity is not public. Shares of users are kept at least half a user
+    away from 0 and 1, so that the log-odds are finite.
     """
     if (shares := view.public.popularity) is None:
         return None
@@ -232,10 +232,10 @@ _MIN_PROB = 1e-6  # smallest probability
 def assign_pseudonyms(view: View) -> View | None:
     """Returns a view in which each message of unknown sender has a user index of its own.
 
-    The result is None if there are no such messages. Indices do not link the messages of two
-    rounds. The result has the last round with such messages, and earlier rounds as long as there
-    are not more messages than users. Shuffled reports of single coordinates and messages of silos
-    are omitted.
+    The indices do not link messages of different rounds. The view has the last round with such
+    messages, and earlier ones as long as there are at most as many messages as users. Shuffled
+    reports of single coordinates are omitted. The result is None if nothing remains, or the clients
+    are silos.
     """
     # Messages are shuffled anew in every round. Shuffled reports are not whole messages; messages
     # of silos are not messages of users.
@@ -601,15 +601,15 @@ def compute_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int)
 def estimate_popularity(view: View) -> Floats:
     """Estimates the popularity of each item, in standard deviations from the mean, (M,).
 
-    The estimate follows from the sum of all changes of the item table:
+    The estimate is computed from the sum of all changes of the item table:
 
-    - If only items with an interaction move their rows (no settings ``negatives`` and ``alpha``):
-      the length of the change of the item's row.
+    - Without the public settings ``negatives`` and ``alpha``, only items with an interaction move
+      their rows: the length of the change of the item's row.
     - Otherwise: the position of the row's change along the top right singular vector of all
       changes.
 
-    If the adversary's view shows no changes, the rows of the last model take their place, by the
-    second rule. Rounds with numbers that are not finite are ignored. Source: derived here.
+    If the adversary's view shows no changes, the second rule is applied to the rows of the last
+    model. Rounds with numbers that are not finite are ignored. Source: derived here.
     """
     # If only items with an interaction move their rows, rows of more popular items move farther.
     # Otherwise the vectors of users have much of one direction b in common, so that the sum of

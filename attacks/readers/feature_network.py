@@ -1,12 +1,13 @@
 """Reader of locally trained networks that use items' public features only, such as genres.
 
 An item's score is how much training on the device raised the network's logit for the item's
-features. Items with the same features are identical to the network. Therefore messages reveal a
-preference for each combination of features, never for a single item.
+features. Items with equal features have equal scores. Therefore messages reveal a preference for
+each combination of features, never for a single item.
 
-The network is recognised by its form. Its parts are in the order of the broadcast: tables of one
-width, the last one with one row per public feature, then weights (in, out) and biases down to one
-number.
+The network is recognised by the parts of the broadcast, in this order:
+
+- tables of one width, the last of which has one row per public feature;
+- weights (in, out) and biases of the layers, down to one number.
 
 Source: derived here; cross entropy as a ratio of densities, e.g. Sugiyama et al. 2012.
 """

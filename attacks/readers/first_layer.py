@@ -1,12 +1,12 @@
 """Reader of user vectors, from the first layer of an MLP on a user vector and an item vector.
 
-The layer is h = W [x; v_i] + b, with the user vector x and the vector v_i of item i. For the
-gradients dW_user (on the user's side) and db of any batch
+The layer is h = W [x; v_i] + b, with the user vector x and the vector v_i of item i. Let db be the
+gradient of b, and dW_user that of the columns of W that multiply x. For any batch
 
     dW_user = db x^T,    x = dW_user^T db / |db|^2.
 
-This is exact for one gradient, and approximate for the sum of several steps, in which x itself
-changes. A step of Adam reveals little more than the signs of x.
+For one gradient, this is exact. For the sum of several steps, in which x itself changes, this is
+approximate. A step of Adam reveals little more than the signs of x.
 
 Source: derived here from the chain rule; for one example see Phong et al. 2018, Privacy-preserving
 deep learning via additively homomorphic encryption.

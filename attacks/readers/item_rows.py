@@ -6,8 +6,9 @@ items that the device draws. The public settings distinguish four protocols:
 - Protocol 1: only rows of own items change. A row is more likely an own item if it moved farther.
 - Protocol 2: rows of own items and of negatives change, in opposite directions.
 - Protocol 3: messages are gradients, with negatives (see ``meta_gradient``).
-- Protocol 4: every message has the rows of all own items, and of ``pseudo`` other items, drawn anew
-  for each message. An item that is missing from a message is not an own item.
+- Protocol 4: every message has the rows of all own items, and rows of other items, drawn anew for
+  each message. The setting ``pseudo`` is the number of other items. An item that is missing from a
+  message is not an own item.
 
 If noise changes every row, no protocol reveals much to this reader.
 

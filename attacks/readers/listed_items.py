@@ -1,21 +1,9 @@
 """Reader of lists of items, or of codes that stand for items, without the senders' code.
 
 A device may list decoys (other items) in addition to the user's own items (positives). Own items
-occur in every round, but decoys vary if they are drawn again. The model of a user's R lists has
-these parameters:
-
-- a: probability that a list contains a given own item; the same for all users;
-- b: probability that a list contains a given decoy, if the device draws this decoy often;
-- d: probability that a list contains a given decoy, if the device hardly ever draws this decoy;
-- w, v: shares of own items, and of the decoys of probability b, among all codes.
-
-An item or code is in c of the R lists with the probability
-
-    w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d).
-
-With a single round, a is assumed to be 1, and there is one class of decoys, of probability b. To
-estimate b, the 10% of the codes that are listed least often are regarded as decoys. The order of a
-list, and numbers sent with its entries, are not read.
+occur in every round, but decoys vary if they are drawn again. So a code is more likely an own item
+if more of the user's lists contain it. A model of latent classes gives the log-likelihood ratio.
+The order of a list, and numbers sent with its entries, are not read.
 
 ``PublicInfo.item_rows`` assigns codes to items. If it is unknown, the k-th most frequent code is
 matched to the k-th most popular item.
@@ -24,6 +12,13 @@ Source: latent classes (Dempster, Laird and Rubin, JRSS B 1977); matching by fre
 Kamara and Wright, Inference attacks on property-preserving encrypted databases, CCS 2015.
 """
 
+# The model has three classes of codes. A code is in c of a user's R lists with the probability w
+# Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d). The shares w, v and 1 - w
+# - v of all codes are: own items, decoys that the device draws often, and decoys that it hardly
+# ever draws. A list contains a code of these classes with probability a (common to all users), b
+# and d. With a single round, a is assumed to be 1, and there is only one class of decoys. The 10%
+# of the codes that are listed least often are then regarded as decoys, to estimate b.
+#
 # The parameters are fitted by expectation maximisation. Hardly any user owns the codes that are
 # listed least often, so that their mean frequency is that of a decoy. A reader with the devices'
 # code reads orders and numbers too (``shadow_reader``). All matches among ties are equally likely.
@@ -64,7 +59,7 @@ class ListedItemsReader(MessageReader):
 
     Log-likelihood ratios of interactions follow from how often a user's lists name an item. If the
     codes of items are unknown, the most frequent codes are matched to the most popular items. This
-    requires that popularity is known, and that the devices' code is not
+    requires known popularity, and devices whose code the adversary does not have
     (``PublicInfo.device_code``).
     """
 

@@ -164,22 +164,21 @@ class PositionMixture:
     """Parameters, common to all messages, of the mixture model of item-row positions.
 
     A position is how far an item's row changed along the direction in which training moves the
-    sender's rows. Its unit is the standard deviation of the noise. Rows of positives (items with an
+    sender's rows, in standard deviations of the noise. Rows of positives (items with an
     interaction) move by about one step. Rows of negatives (drawn by the device) move by about one
     step per draw, in the opposite direction.
 
     step_sign: sign of the positions of positives, +1 or -1
-    direction_flip_threshold: threshold of the mean position of a user's rows, in standard
-        deviations of this mean. Above it the user's direction is reversed; infinite if no direction
-        is to be reversed
+    direction_flip_threshold: a user's direction is reversed if the mean position of the user's rows
+        is above this threshold, in standard deviations of this mean; infinite to reverse none
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
     mean_positive_share: mean of the users' shares of positives among items, which are
         beta-distributed
     prior_weight: weight of this beta distribution as a prior, as a number of observed items
     item_log_odds: log-odds that a user of mean share interacted with each item (M,)
-    positive_step_excess: (p - n) / (p + n) of each item (M,). The item's row moves by p if the item
-        is a positive, and by n if the item is a negative drawn once
+    positive_step_excess: (p - n) / (p + n) of each item (M,), where the item's row moves by p as a
+        positive, and by n as a negative drawn once
     steps_by_draw_count: number of steps that a negative's row moves if the device draws the
         negative 0, 1, 2, or more times (4,)
     """
@@ -307,7 +306,7 @@ def fit_log_ratios(
     negatives: number of items without interaction that a device draws per interaction
     mixture: parameters that are the same for all messages, or their initial values
     fit_all: True to fit the parameters ``mixture`` too
-    keep_odds: True to keep ``item_log_odds`` and their mean ``mean_positive_share``
+    keep_odds: True to keep ``item_log_odds`` and ``mean_positive_share`` as they are
     n_iterations: number of iterations
     """
     # The fit is by expectation maximisation. The variance of shares between users includes the
