@@ -1,17 +1,20 @@
 """Reader of user vectors and interactions from a rank-one gradient of an item table.
 
-An FCF client sends G = (s - V x) x^T for the broadcast item table V (M items, F columns) and its
-user vector x. At touched items i (with which the user interacted) s_i = c_i - (c_i - 1) x.v_i,
-where v_i is the item's row of V, and c_i its weight in the loss. Elsewhere s_i is 0. Let x = t b
-with |b| = 1. Then
+A client of federated collaborative filtering (FCF) with user vector x sends the gradient
 
-1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b;
-2. with q = V b, a_i = -t^2 q_i at untouched items, which determine t^2;
-3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched items. The sum
-   of s determines the sign of t.
+    G = (s - V x) x^T,
 
-The estimate breaks down only if fewer than a tenth of the items are untouched, or if noise exceeds
-the signal.
+where V is the broadcast item table (M items, F columns). For an item i with which the user
+interacted ("touched"), s_i = c_i - (c_i - 1) x.v_i. Here v_i is row i of V, and c_i is the item's
+weight in the loss. For all other items ("untouched"), s_i = 0. The reader computes x and s from G:
+
+1. The right singular vector b of G is x / |x|, up to sign. Hence x = t b, and
+   a = G b = t s - t^2 q with q = V b.
+2. Untouched items satisfy a_i = -t^2 q_i. These equations determine t^2.
+3. Then s_i = (a_i + t^2 q_i) / t. The sign of t is the one for which the sum of s is positive.
+
+The estimate fails only if fewer than a tenth of the items are untouched, or if noise exceeds the
+signal.
 """
 
 # Step 2 must be robust to touched items, which may outnumber the untouched items. The scale t^2 is
@@ -62,12 +65,12 @@ class RankOneFit:
 class RankOneGradientsReader(MessageReader):
     """Reader of gradients of a squared loss over all items, which infers interactions.
 
-    The last message of each user is read. V is the item table with rows v_i. The reader solves the
-    gradient G = (s - V x) x^T for the user's vector x and the numbers s.
+    The reader solves the gradient G = (s - V x) x^T of each user's last message for the user's
+    vector x and the numbers s (one per item). V is the item table with rows v_i.
 
-    The log-likelihood ratio of an interaction with item i is the ratio of two normal densities of
-    s_i. Their mean is 0 without an interaction, and 1 + alpha (1 - x.v_i) with one. ``alpha`` is a
-    public parameter of the loss.
+    The log-likelihood ratio of an interaction with item i compares two normal densities of s_i:
+    mean 1 + alpha (1 - x.v_i) with an interaction, and mean 0 without. ``alpha`` is a public
+    parameter of the loss.
     """
 
     # The size of the noise follows from the items without interaction. The mean with an interaction
@@ -115,12 +118,12 @@ _WAYS: weakref.WeakKeyDictionary[ComponentView, float] = weakref.WeakKeyDictiona
 def find_gradient_sign(messages: uploads.ModelMessages) -> float:
     """Returns the sign of messages that are gradients of a squared loss over all items.
 
-    The sign is 1 if a step along the messages makes the loss smaller, and -1 if larger. The result
-    is 0 unless the messages pass two tests:
+    The sign is 1 if adding a message to the item table makes the loss smaller, and -1 if larger.
+    The result is 0 for other messages, which fail one of two tests:
 
-    - They change all rows.
+    - Most messages change all rows.
     - Rows of items without an interaction are as ``fit_rank_one`` predicts, up to noise. This test
-      is omitted if noise hides the main direction of a message.
+      is omitted if noise is so strong that messages are far from rank one.
     """
     # If the sign is not public, the result is the sign that better separates items with and without
     # an interaction. The size of the noise is the size of the message's entries after its main

@@ -1,18 +1,18 @@
 """Reader of ratings and user vectors, from item rows that a device's local training changed.
 
-For a squared error, a device with vector u changes the row v of an item rated r in each of T steps
-by
+A device with vector u trains on the squared errors of its ratings. In each of T steps, the row v of
+an item rated r becomes
 
-    v <- P(v - 2 h (u.v - r) u),    h = the learning rate / the number of its ratings,
+    P(v - 2 h (u.v - r) u),    h = the learning rate / the number of its ratings.
 
-where P clips entries at 0 and the square of the norm at the largest rating R. Everything except u
-and r is public. The method has three steps:
+P sets negative entries to 0. Then it shortens the row if its squared norm exceeds the largest
+rating R. Everything except u and r is public. The method has three steps:
 
-1. The direction of u is the line of most rows' changes (``item_rows.fit_main_direction``), with
-   entries >= 0.
-2. The length of u minimises the median distance, over some rows, to the nearest prediction. Each
-   rating from 1 to R predicts a final row.
-3. The guess is the rating with the nearest prediction.
+1. The direction of u is the main direction of the rows' changes, with entries >= 0
+   (``item_rows.fit_main_direction``).
+2. The length of u is the one at which trainings on the ratings 1 to R best predict the rows. The
+   error is the distance of a row to the nearest prediction; its median over some rows is minimised.
+3. The guess for each row is the rating with the nearest prediction.
 
 Ratings of a device with few ratings are recovered less well. For ratings on another scale, the
 nearest whole number is guessed. Source: derived here.
@@ -193,12 +193,12 @@ def fill_rating_distances(
     rating. Then entries below 0 are set to 0, and a row with a squared norm above ``bound`` is
     shortened.
 
-    rows: item rows before the steps (n users, m items, d)
+    rows: item rows before training (n users, m items, d)
     after: item rows as uploaded (n, m, d)
     vectors: vectors of the users (n, d)
     rates: learning rate of a step on one row (n,)
     ratings: possible ratings (R,)
-    steps: number of steps
+    steps: number of training steps
     bound: largest squared norm of a row after each step
     out: array that receives the squared distances (n, m, R)
     """

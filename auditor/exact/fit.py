@@ -129,9 +129,10 @@ def check_fit(
     Three properties are tested, by exact binomial tests:
 
     - Possible outputs: every drawn output is possible according to ``dist``.
-    - Cells, for discrete outputs and for numbers: counts in cells agree with the claimed masses.
-    - Calibration, for all outputs: an output from one of two inputs with probability 1/2 each,
-      whose claimed log-ratio is r, comes from the first input with probability 1/(1 + e^-r).
+    - Cells, which are frequent outputs and intervals of numbers: the count of drawn outputs in each
+      cell agrees with its claimed probability. Vectors with a density have no cells.
+    - Calibration, for pairs of inputs: outputs of both inputs are mixed in equal parts. Outputs
+      with a claimed log-ratio of r must come from the first input at a rate of 1/(1 + e^-r).
     """
     # A chi-square test with 5 expected counts is wrong by a factor of hundreds at p-values this
     # small.

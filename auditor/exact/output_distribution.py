@@ -62,8 +62,8 @@ class OutputDistribution:
     - ``log_prob_function``: function (outputs, input) that returns the log-probability of each
       output, or its log-density.
     - ``domain``: the possible inputs, or None if unknown.
-    - ``worst_case``: inputs and outputs with the largest log-ratio, as far as ``log_prob_function``
-      confirms them; otherwise None.
+    - ``worst_case``: inputs and outputs with the largest log-ratio, as ``wrapped_object`` states
+      them; None if it states none, or if ``log_prob_function`` does not confirm them.
     - ``has_unbounded_ratios``: true if ``wrapped_object`` states that its log-ratios have no
       maximum.
     - ``outputs``: all possible outputs, if ``wrapped_object`` lists them; otherwise None.
@@ -157,12 +157,14 @@ class OutputDistribution:
         return np.stack(rows)
 
     def with_encoding(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
-        """Returns a copy that represents outputs such as dictionaries by texts. Arrays and text are
-        kept.
+        """Returns a copy in which each output is one text, unless outputs are arrays or texts
+        already.
 
-        ``inputs``, ``seed``: inputs and seed of draws that show the type of the outputs.
+        The object itself is returned if ``worst_case`` is known. The function ``log_prob`` of the
+        user still receives the original outputs.
 
-        The function ``log_prob`` of the user still receives the original outputs.
+        ``inputs``, ``seed``: inputs and seed of draws, from which the type of the outputs is
+            learned.
         """
         if self.worst_case is not None:
             return self
@@ -313,12 +315,12 @@ def _is_sum(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table:
 
 
 def lift_underflow(log_probs: Floats, epsilon: float) -> Floats:
-    """Returns log-probabilities, (inputs, outputs), in which values that may come from underflow
-    are increased, so that they cannot wrongly refute a claim of ``epsilon``.
+    """Increases log-probabilities that may be too small because of underflow, (inputs, outputs).
 
-    A value is doubtful if it is -inf, or the logarithm of a number near the smallest double. A
-    doubtful value is increased to -600 if the claim allows a true value below -600. The new value
-    is at most the largest value for the same output.
+    Otherwise they could wrongly refute a claim of ``epsilon``. A value is doubtful if it is -inf,
+    or the logarithm of a number near the smallest double. A doubtful value becomes -600, or the
+    largest value for this output if that is smaller. It is kept if the claim implies that the true
+    value is at least -600.
     """
     high = log_probs.max(axis=0)
     doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))

@@ -61,8 +61,8 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
       under two inputs. It is infinite if an output is possible under one input only, or if
       log-ratios have no bound.
     - At delta > 0: the smallest epsilon at which the hockey-stick divergence of the worst pair is
-      at most delta. The bound may be below the exact epsilon if the mechanism has several copies,
-      or a privacy curve that is a lower bound itself.
+      at most delta. This epsilon is exact, with two exceptions: several independent copies of a
+      mechanism, and a ``PrivacyCurve`` that itself is a lower bound.
 
     The witness of the bound names the pair of inputs and a distinguishing output or event.
 
@@ -103,8 +103,8 @@ def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
     sampling error.
 
     The result is the largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of
-    inputs, where P and Q are the output distributions of the two inputs. A ``PrivacyCurve``
-    computes it by its own method ``delta``, whose result may be a lower bound only.
+    inputs, where P and Q are the output distributions of the two inputs. For a ``PrivacyCurve``,
+    the result is that of its method ``delta``, which may be a lower bound only.
 
     Raises InputError for other mechanisms with infinitely many outputs, and for several independent
     copies of a mechanism that are too complex.

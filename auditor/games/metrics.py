@@ -469,7 +469,12 @@ class Guesses:
     @property
     def guess_truth_counts(self) -> NDArray[np.float64]:
         """Counts by draw, user, kind and class (r, n, 3, C); expected counts if guesses are random.
-        The three kinds are right guesses, true classes, and guesses.
+
+        The count of a class is 1 for these kinds, otherwise 0:
+
+        - kind 0, right guess: the class is guessed and true;
+        - kind 1, truth: the class is true;
+        - kind 2, guess: the class is guessed.
 
         All counts of a user are 0 in a draw in which the adversary knows the user's class.
         """

@@ -47,8 +47,8 @@ class ExpectedMessages:
     ``canary_mean``: mean message of the canary, averaged over the two worlds.
     ``message_sum``: ``canary_mean`` plus the sum of the messages of all other users.
 
-    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. They omit
-    reports (randomized coordinates of a gradient) and bits.
+    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. These two
+    fields lack components that are reports (randomized coordinates of a gradient) or bits.
     """
 
     world_gap: Directions
@@ -203,14 +203,22 @@ def compute_features(
     ``expected_by_round``: expected messages at the broadcast of each round of the view.
     ``canary``: index of the canary among the users.
 
-    In each round, let x be the observed array, m its expectation averaged over the two histories, d
-    the difference between the two expected messages, and s the mean square of x - m. Each source of
-    messages, such as the uploads, has six features: <x, d> / s and <m, d> / s, summed over rounds
-    in three ways (``_combine``). Further features depend on the vantage:
+    For each round, let
 
-    - messages linked to users: the slope by which the canary's message follows the length of d;
-    - messages not linked to users: the largest <x, d> / s of a single message;
-    - released model: the first entries of the row of the first new item.
+    - x be the sum of the observed messages, or the canary's message if messages are linked to
+      users;
+    - m be the expectation of x, averaged over the two histories (scaled to fit x if x is a sum; 0
+      if unknown);
+    - d be the canary's first expected message minus the second;
+    - s be the mean square of x - m.
+
+    Each source of messages, such as the uploads, has six features: <x, d> / s and <m, d> / s,
+    combined over rounds in three ways (``_combine``). For linked messages, x - m replaces x, and 0
+    replaces m. Further features depend on the vantage:
+
+    - Linked messages: the slope, over rounds, of the canary's <x, d> / |d| against |d|.
+    - Messages not linked to users: the largest <x, d> / s of a single message, summed over rounds.
+    - Released model: the first entries of the row of the first new item.
     """
     # If x - m is Gaussian noise of variance s, then <x, d> / s - <m, d> / s is a log-likelihood
     # ratio.

@@ -312,13 +312,13 @@ class Plan(BaseModel):
     ] = ()
 
     def resolve(self, given: Collection[str] = ()) -> Plan:
-        """Returns a copy of the plan with explicit systems, attacks and settings for defaults and
-        "all".
+        """Returns a copy of the plan in which defaults and "all" are replaced by explicit values.
 
-        ``given``: names of systems that are objects in memory. They are not checked, nor is
-            MODULE:OBJECT.
+        ``given``: names of systems that are objects in memory. These names, and names of the form
+            MODULE:OBJECT, are not checked.
 
-        Raises PlanError for an unknown name, or a name that occurs twice.
+        Raises PlanError for an unknown name, a name that occurs twice, or settings of a system that
+        is not audited.
         """
         targets = self.targets or DEFAULT_TARGETS
         if ALL_TARGETS in targets:
