@@ -4,19 +4,19 @@ A client of federated collaborative filtering (FCF) with user vector x sends the
 
     G = (s - V x) x^T,
 
-where V is the broadcast item table (M items, F columns). For an item i with which the user
-interacted ("touched"), s_i = c_i - (c_i - 1) x.v_i. Here v_i is row i of V, and c_i is the item's
-weight in the loss. For all other items ("untouched"), s_i = 0. The reader computes x and s from G:
-
-1. The right singular vector b of G is x / |x|, up to sign. Hence x = t b, and
-   a = G b = t s - t^2 q with q = V b.
-2. Untouched items satisfy a_i = -t^2 q_i. These equations determine t^2.
-3. Then s_i = (a_i + t^2 q_i) / t. The sign of t is the one for which the sum of s is positive.
-
-The estimate fails only if fewer than a tenth of the items are untouched, or if noise exceeds the
-signal.
+where V is the broadcast item table (M items, F columns). The number s_i is 0 unless the user
+interacted with item i. The reader computes x and s from G. The estimate fails only if the user
+interacted with more than nine tenths of the items, or if noise exceeds the signal.
 """
 
+# At touched items i (with which the user interacted) s_i = c_i - (c_i - 1) x.v_i, where v_i is the
+# item's row of V, and c_i its weight in the loss. Let x = t b with |b| = 1.
+#
+# 1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b.
+# 2. With q = V b, a_i = -t^2 q_i at untouched items, which determine t^2.
+# 3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched items. The sum
+#    of s determines the sign of t.
+#
 # Step 2 must be robust to touched items, which may outnumber the untouched items. The scale t^2 is
 # the densest value of the ratios -a_i / q_i (the shortest window that contains a tenth of them),
 # refined by least squares on the items that agree with it. Touched items have ratios t^2 c_i - t
@@ -49,12 +49,11 @@ class RankOneFit:
     """User vectors x and numbers s, fitted to n item gradients of the form G = (s - V x) x^T.
 
     V is the broadcast item table (M items, F columns). s has one number per item, which is 0 for an
-    item without interaction.
+    item without interaction. A message without this form gets user vector 0 and infinite noise.
 
-    user_vectors: user vectors x (n, F); 0 if a message does not have this form
+    user_vectors: user vectors x (n, F)
     item_signals: numbers s of each message (n, M)
-    noise_deviation: standard deviation of s at items without interaction (n,); infinity if a
-        message does not have this form
+    noise_deviation: standard deviation of s at items without interaction (n,)
     """
 
     user_vectors: NDArray[np.float64]
@@ -119,15 +118,13 @@ def find_gradient_sign(messages: uploads.ModelMessages) -> float:
     """Returns the sign of messages that are gradients of a squared loss over all items.
 
     The sign is 1 if adding a message to the item table makes the loss smaller, and -1 if larger.
-    The result is 0 for other messages, which fail one of two tests:
-
-    - Most messages change all rows.
-    - Rows of items without an interaction are as ``fit_rank_one`` predicts, up to noise. This test
-      is omitted if noise is so strong that messages are far from rank one.
+    The result is 0 for messages that are not such gradients.
     """
-    # If the sign is not public, the result is the sign that better separates items with and without
-    # an interaction. The size of the noise is the size of the message's entries after its main
-    # direction (top right singular vector) is removed.
+    # The result is 0 unless most messages change all rows, and rows of items without an interaction
+    # are as ``fit_rank_one`` predicts, up to noise. The second test is omitted if noise hides the
+    # main direction of messages. If the sign is not public, the result is the sign that better
+    # separates items with and without an interaction. The size of the noise is the size of the
+    # message's entries after its main direction (top right singular vector) is removed.
     if messages.broadcast is None or not len(messages.component):
         return 0.0
     sent = messages.component

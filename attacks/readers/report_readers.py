@@ -1,18 +1,16 @@
 """Readers of randomized reports whose distribution is public: flipped bits and coordinates.
 
-The bit b of a user and an item is 1 if the user has the item, otherwise 0. A report y of the bit is
-1 with probability p if b = 1, and with probability q if b = 0. The log-odds of b are the sum of:
-
-- prior log-odds: the log-odds of the share of users who have the item, plus a term for the user's
-  activity (general tendency to have items);
-- evidence: ln P(y | 1) - ln P(y | 0) for each report y.
+A report y of a bit adds ln P(y | 1) - ln P(y | 0) to the log-odds that the bit is 1. The prior
+log-odds of a user's bit for an item are the item's log-odds plus a term for the user's activity
+(general tendency to interact).
 
 Source: Bayes' rule on the channel of Gao et al., SIGIR 2020.
 """
 
-# Fresh reports of one bit add up. The prior uses the bits of all users together. The share pi_i of
-# users who have item i follows from the mean report m_i = q + (p - q) pi_i of the item. Activity is
-# normal over users.
+# A bit b in {0, 1} (1 if the user has the item) is reported as 1 with probability p if b = 1, and
+# with q if b = 0. Fresh reports of one bit add up. The prior uses all users' bits. The share
+# pi_i of users who have item i follows from the mean report m_i = q + (p - q) pi_i of the item.
+# Activity is normal over users.
 
 from __future__ import annotations
 

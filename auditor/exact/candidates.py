@@ -417,9 +417,8 @@ class CandidateOutputs:
 
         - Usually: numbers at many distances from the centre of all drawn outputs, and numbers
           beyond the typical outputs of each input, on the side away from the other input.
-        - If ``has_drawn_values_only``: the stored ``drawn_outputs``.
-        - If outputs are bits: only the inputs and their complements, if they have the shape of an
-          output, and vectors of only 0 or only 1.
+        - If ``has_drawn_values_only``: the drawn outputs. For bits: the inputs, their complements,
+          and vectors of only 0 or only 1.
         """
         if self.has_drawn_values_only:
             return self._list_similar(a, b)

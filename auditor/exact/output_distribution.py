@@ -157,14 +157,13 @@ class OutputDistribution:
         return np.stack(rows)
 
     def with_encoding(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
-        """Returns a copy in which each output is one text, unless outputs are arrays or texts
-        already.
+        """Returns a copy that represents outputs other than arrays and texts, such as dictionaries,
+        by texts.
 
-        The object itself is returned if ``worst_case`` is known. The function ``log_prob`` of the
-        user still receives the original outputs.
+        The copy is the object itself if ``worst_case`` is known. The user's function ``log_prob``
+        still receives the original outputs.
 
-        ``inputs``, ``seed``: inputs and seed of draws, from which the type of the outputs is
-            learned.
+        ``inputs``, ``seed``: inputs and seed of draws that show the type of the outputs.
         """
         if self.worst_case is not None:
             return self

@@ -297,14 +297,11 @@ class LogRatioSearch(PairSearch):
         return replace(max(ratios, key=lambda each: each.epsilon), median_log_p=typical)
 
     def get_epsilon_and_source(self, best: PairEpsilon) -> tuple[float, str]:
-        """Returns the log-ratio to report, and the first clause of a text on how it was found.
+        """Returns the log-ratio to report, and the beginning of a sentence on how it was found.
 
-        Usually, this is the log-ratio of ``best``, or 0 without a witness. It is infinite if all of
-        these hold:
-
-        - The mechanism states that its log-ratios have no bound.
-        - The user gave no inputs.
-        - The log-ratio still grows at the limit of the search.
+        The log-ratio is infinite if the mechanism states that log-ratios have no bound, the user
+        gave no inputs, and the log-ratio still grows at the limit of the search. Otherwise it is
+        that of ``best``.
         """
         if best.witness is None:
             return 0.0, "no ratio found,"

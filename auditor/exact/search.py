@@ -61,8 +61,8 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
       under two inputs. It is infinite if an output is possible under one input only, or if
       log-ratios have no bound.
     - At delta > 0: the smallest epsilon at which the hockey-stick divergence of the worst pair is
-      at most delta. This epsilon is exact, with two exceptions: several independent copies of a
-      mechanism, and a ``PrivacyCurve`` that itself is a lower bound.
+      at most delta. It may be too small for several independent copies of a mechanism, and for a
+      ``PrivacyCurve`` that is a lower bound itself.
 
     The witness of the bound names the pair of inputs and a distinguishing output or event.
 
@@ -177,9 +177,8 @@ def search_exact_bound(
     - ``samples``: maximum number of draws per input that search for rare outputs.
 
     The bound is exact if all inputs and outputs are known and few. Otherwise it is the largest
-    value that a search finds: a log-ratio at delta 0, else an epsilon from hockey-stick
-    divergences. If the bound exceeds the claim, the witness is the simplest pair of inputs that
-    exceeds the claim.
+    epsilon that a search finds. If the bound exceeds the claim, its witness is the simplest pair of
+    inputs that exceeds the claim.
 
     Raises InputError for inputs outside the domain, if there are neither inputs nor a domain, and
     at delta > 0 for vectors of continuous outputs without a privacy curve.

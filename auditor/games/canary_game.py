@@ -59,13 +59,11 @@ class RemovalEstimator(estimators_base.Estimator):
     ``estimator``: estimator of the bounds for two removals.
     ``max_claimed``: largest finite claimed epsilon, or infinity if no claim is finite.
 
-    A lower bound B for two removals gives a lower bound for one removal:
+    A lower bound B for two removals gives this bound for one removal:
 
     - At delta 0: B / 2.
-    - At delta > 0: min(B / 2, E), if B holds at the larger delta (1 + e^E) * delta.
-
-    The cap E is 1.1 * ``max_claimed`` + 0.05, or 1 if ``max_claimed`` is infinite. It is smaller if
-    the larger delta would exceed (1 + delta) / 2.
+    - At delta > 0: min(B / 2, E), if B holds at the larger delta (1 + e^E) * delta. The cap E is a
+      little above ``max_claimed``, or 1 if that is infinite.
     """
 
     estimator: estimators_base.Estimator
@@ -428,11 +426,11 @@ class GameSetup:
     def choose_n_runs(self, quick: bool) -> int:
         """Default number of runs per world (neighbouring input) from which the bound is computed.
 
-        Usually, the number is ``max_runs_per_world``, or ``TRAINING_RUNS`` if that is None. If
-        messages are slow to compute, it is at most what one processor simulates in ``MAX_SECONDS``,
-        but at least ``MIN_RUNS``. Time for pilot runs (not used for the bound) is included.
+        - Usually: ``max_runs_per_world``, or ``TRAINING_RUNS`` if that is None.
+        - If messages are slow to compute: as many runs as one processor can simulate in
+          ``MAX_SECONDS``, but at least ``MIN_RUNS``.
 
-        ``quick``: whether to divide ``MAX_SECONDS`` and the usual number by ``QUICK_RUNS_DIVISOR``.
+        ``quick``: whether to divide these limits, except ``MIN_RUNS``, by ``QUICK_RUNS_DIVISOR``.
         """
         usual = (self.max_runs_per_world or TRAINING_RUNS) // (QUICK_RUNS_DIVISOR if quick else 1)
         seconds = self.target.upload_seconds * self.simulation.n_messages * 2 * (1 + 1 / _PILOTS)
@@ -563,15 +561,13 @@ class CanaryGame(ABC):
         bounds in each scope.
 
         A scope is a unit, an adjacency, a vantage (what the adversary sees) and a horizon (round or
-        training). The result has the scopes of the claims that the game can test
-        (``covers_claim``), with two changes:
+        training). The result has the scopes of the claims that the game can test, with two changes:
 
         - The horizon becomes that of the game.
         - The adjacency "any pair" becomes "add-remove" for an interaction, otherwise "replace".
 
-        The first delta in a scope is the largest delta of its claims. If this is below 0.1
-        (``CURVE_CLAIM_TEST_DELTA``) and a claim states epsilon as a function of delta, there is a
-        second delta, 0.1. A game with a ``fixed_estimator`` has no second delta.
+        The first delta in a scope is the largest delta of its claims. There may be a second, larger
+        delta, 0.1 (``CURVE_CLAIM_TEST_DELTA``), if a claim states epsilon as a function of delta.
         """
         deltas, formulas = dict[Scope, float](), set()
         for scoped in filter(self.covers_claim, claims):

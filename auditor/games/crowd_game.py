@@ -124,13 +124,13 @@ def select_users_to_predict(
     """Returns the users other than the canary (a designed user) whose messages an adversary
     predicts.
 
-    The adversary subtracts the predicted messages from sums, to isolate the canary's message.
+    The adversary subtracts predicted messages from sums, to isolate the canary's message.
 
     ``crowd``: all users except the canary.
     ``vantages``: adversaries, each given by what it sees.
     ``transcript``: messages and broadcasts of a training.
 
-    The result is ``crowd``. It has no users if the server is the only adversary and each message is
+    The result is ``crowd``. It is empty if the server is the only adversary and each message is
     linked to one user.
     """
     linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.n_silos is None

@@ -114,8 +114,8 @@ class CanaryScorer:
 
     ``canaries``: the canaries.
     ``directions``: directions in each component (named array) of messages.
-    ``nonzero_masks``: for each component, an array of the shape ``CanaryDirections.sum_shape``. All
-        its entries are 1 if a direction is not 0; otherwise all are 0.
+    ``nonzero_masks``: array of the shape ``CanaryDirections.sum_shape`` for each component: all 1
+        if a direction is not 0, otherwise all 0.
     """
 
     canaries: CanarySet

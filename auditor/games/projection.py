@@ -198,28 +198,22 @@ def compute_features(
     history.
 
     A canary is a designed user with two alternative histories, which give two expected messages.
+    Most features are inner products of observed messages with the difference between these two.
 
     ``view``: the messages and public parameters that the adversary sees.
     ``expected_by_round``: expected messages at the broadcast of each round of the view.
     ``canary``: index of the canary among the users.
-
-    For each round, let
-
-    - x be the sum of the observed messages, or the canary's message if messages are linked to
-      users;
-    - m be the expectation of x, averaged over the two histories (scaled to fit x if x is a sum; 0
-      if unknown);
-    - d be the canary's first expected message minus the second;
-    - s be the mean square of x - m.
-
-    Each source of messages, such as the uploads, has six features: <x, d> / s and <m, d> / s,
-    combined over rounds in three ways (``_combine``). For linked messages, x - m replaces x, and 0
-    replaces m. Further features depend on the vantage:
-
-    - Linked messages: the slope, over rounds, of the canary's <x, d> / |d| against |d|.
-    - Messages not linked to users: the largest <x, d> / s of a single message, summed over rounds.
-    - Released model: the first entries of the row of the first new item.
     """
+    # In each round, x is the observed array, m its expectation averaged over the two histories
+    # (scaled to fit, if x is a sum), d the difference between the two expected messages, and s the
+    # mean square of x - m. Each source of messages, such as the uploads, has six features:
+    # <x, d> / s and <m, d> / s, combined over rounds in three ways (``_combine``). For messages
+    # linked to users, <x - m, d> / s and 0 take their place. Further features:
+    #
+    # - Messages linked to users: the slope of the canary's <x, d> / |d| over |d|.
+    # - Messages not linked to users: the largest <x, d> / s of a single message, over all rounds.
+    # - Released model: the first entries of the row of the first new item.
+    #
     # If x - m is Gaussian noise of variance s, then <x, d> / s - <m, d> / s is a log-likelihood
     # ratio.
     if view.vantage is Vantage.RELEASE:

@@ -218,8 +218,7 @@ class MessageStats:
         The numbers of a message are, in this order (weights are fields of this object):
 
         1. the inner product with ``along``;
-        2. the sum of sign(g) clip(x - m, -|g| / 2, |g| / 2) / sqrt(v) over entries x, with g from
-           ``mean_difference``, m from ``mean_of_worlds`` and v from ``message_variance``;
+        2. a sum of entries, each clipped to the range between the two mean messages;
         3. the weighted sum of entries;
         4. the weighted sum of squared deviations;
         5. the weighted sum of exact zeros;

@@ -49,7 +49,7 @@ class ReleasedCode:
     - ``assumes``: assumptions of the entry, as sentences.
     - ``noise``: the mechanism, or None if ``protection`` does not name a mechanism.
     - ``sizes``: number of rounds, with which bounds are converted to other scopes.
-    - ``unproved_reason``: reason of the code why no epsilon can be proved; always empty.
+    - ``unproved_reason``: always empty.
     """
 
     name: str

@@ -314,8 +314,8 @@ class Plan(BaseModel):
     def resolve(self, given: Collection[str] = ()) -> Plan:
         """Returns a copy of the plan in which defaults and "all" are replaced by explicit values.
 
-        ``given``: names of systems that are objects in memory. These names, and names of the form
-            MODULE:OBJECT, are not checked.
+        ``given``: names of systems that are objects in memory. These names, and MODULE:OBJECT, are
+            not checked.
 
         Raises PlanError for an unknown name, a name that occurs twice, or settings of a system that
         is not audited.
