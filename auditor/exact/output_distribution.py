@@ -36,8 +36,8 @@ _MAX_ENTRIES = 1 << 24
 class Density:
     """A randomizer given by two functions: a sampler, and the log-probability of its outputs.
 
-    - ``sample``: takes (value, rng) or (value, rng, size), where ``value`` is an input, and draws
-      an output.
+    - ``sample``: takes (value, rng), where ``value`` is an input, and draws an output; or takes
+      (value, rng, size) and draws ``size`` outputs.
     - ``log_prob``: takes (output, value) and returns the logarithm of the probability or density of
       one output, or of many arrays along the first axis.
     - ``domain``: the possible inputs, or None. Without a domain, the caller must give inputs.

@@ -180,8 +180,8 @@ def search_exact_bound(
     epsilon that a search finds. If the bound exceeds the claim, its witness is the simplest pair of
     inputs that exceeds the claim.
 
-    Raises InputError for inputs outside the domain, if there are neither inputs nor a domain, and
-    at delta > 0 for vectors of continuous outputs without a privacy curve.
+    Raises InputError for inputs outside the domain, and if there are neither inputs nor a domain.
+    Raises NoDivergenceError at delta > 0 if no divergence can be computed (``DivergenceSearch``).
     """
     dist, entropy = OutputDistribution.wrap(mechanism), int(seed.generate_state(1)[0])
     pool = candidates.CandidateInputs.collect(dist, inputs, entropy)

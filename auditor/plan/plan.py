@@ -168,8 +168,8 @@ class Plan(BaseModel):
         client's message, and also runs attacks and utility on a training. "round" and "training"
         have a canary (a designed user) in a small ``population``. "one-run" has many ``canaries``
         in one training on all data.
-    ``runs``: number of runs of each world (neighbouring input) in "round" (by default 20,000) and
-        "training" (1,000).
+    ``runs``: number of runs of each world (neighbouring input) in "local", "round" and "training";
+        by default at most 20,000, or 1,000 if a run is a training.
     ``population``: numbers of users and items in the games "round" and "training".
     ``canaries``: number of canaries in "one-run"; by default 1,000, but at most twice the number of
         users.
