@@ -51,11 +51,11 @@ class RoundSimulator:
     ``broadcast``: the server's broadcast of every round, or None.
     ``world_gap_by_array``: difference of the canary's mean messages between the worlds, by array
         name.
-    ``message_stats``: statistics from which the server's features are computed.
+    ``message_stats``: statistics from which features are computed for the vantage "server".
     ``vantages``: adversaries (by what they see) for whom features are returned.
     ``n_rounds``: number of rounds of a run.
-    ``reducer``: function that computes the server's features from a part of the canary's message;
-        None to use ``message_stats``.
+    ``reducer``: function that computes these features from a part of the canary's message; None to
+        use ``message_stats``.
     ``coordinate_scorer_by_array``: scorers of one message, by array name.
     ``sum_scorer_by_array``: scorers of the sum of all messages, by array name.
     """

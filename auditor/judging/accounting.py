@@ -157,8 +157,8 @@ def judge_scoped_claim(
       which a measurement contradicts a proof.
     - ``accountants``: accountants that prove the upper bound.
 
-    Lower bounds at a smaller delta than the claim's do not count. Bounds with assumptions count only
-    if there are no others. Measured bounds do not count if a conclusive exact bound covers
+    Lower bounds at a smaller delta than the claim's do not count. Bounds with assumptions count
+    only if there are no others. Measured bounds do not count if a conclusive exact bound covers
     their scope.
     """
     accounted = find_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
