@@ -168,8 +168,8 @@ class Plan(BaseModel):
         client's message, and also runs attacks and utility on a training. "round" and "training"
         have a canary (a designed user) in a small ``population``. "one-run" has many ``canaries``
         in one training on all data.
-    ``runs``: number of runs of each world (neighbouring input) in "local", "round" and "training";
-        by default at most 20,000, or 1,000 if a run is a training.
+    ``runs``: number of runs of each world (neighbouring input) in "local", "round" and "training".
+        The default depends on the game and on the time of a message (``GameSetup.choose_n_runs``).
     ``population``: numbers of users and items in the games "round" and "training".
     ``canaries``: number of canaries in "one-run"; by default 1,000, but at most twice the number of
         users.
