@@ -1,19 +1,22 @@
 """Reader of user vectors and interactions from a rank-one gradient of an item table.
 
-An FCF client sends G = (s - V x) x^T for the broadcast item table V (M items, F columns) and its
-user vector x. At touched items i (with which the user interacted) s_i = c_i - (c_i - 1) x.v_i,
-where v_i is the item's row of V, and c_i its weight in the loss. Elsewhere s_i is 0. Let x = t b
-with |b| = 1. Then
+A client of federated collaborative filtering (FCF) with user vector x sends the gradient
 
-1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b;
-2. with q = V b, a_i = -t^2 q_i at untouched items, which determine t^2;
-3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched items. The sum
-   of s determines the sign of t.
+    G = (s - V x) x^T,
 
-The estimate breaks down only if fewer than a tenth of the items are untouched, or if noise exceeds
-the signal.
+where V is the broadcast item table (M items, F columns). The number s_i is 0 unless the user
+interacted with item i. The reader computes x and s from G. The estimate fails only if the user
+interacted with more than nine tenths of the items, or if noise exceeds the signal.
 """
 
+# At touched items i (with which the user interacted) s_i = c_i - (c_i - 1) x.v_i, where v_i is the
+# item's row of V, and c_i its weight in the loss. Let x = t b with |b| = 1.
+#
+# 1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b.
+# 2. With q = V b, a_i = -t^2 q_i at untouched items, which determine t^2.
+# 3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched items. The sum
+#    of s determines the sign of t.
+#
 # Step 2 must be robust to touched items, which may outnumber the untouched items. The scale t^2 is
 # the densest value of the ratios -a_i / q_i (the shortest window that contains a tenth of them),
 # refined by least squares on the items that agree with it. Touched items have ratios t^2 c_i - t
@@ -46,12 +49,11 @@ class RankOneFit:
     """User vectors x and numbers s, fitted to n item gradients of the form G = (s - V x) x^T.
 
     V is the broadcast item table (M items, F columns). s has one number per item, which is 0 for an
-    item without interaction.
+    item without interaction. A message without this form gets user vector 0 and infinite noise.
 
-    user_vectors: user vectors x (n, F); 0 if a message does not have this form
+    user_vectors: user vectors x (n, F)
     item_signals: numbers s of each message (n, M)
-    noise_deviation: standard deviation of s at items without interaction (n,); infinity if a
-        message does not have this form
+    noise_deviation: standard deviation of s at items without interaction (n,)
     """
 
     user_vectors: NDArray[np.float64]
@@ -62,12 +64,12 @@ class RankOneFit:
 class RankOneGradientsReader(MessageReader):
     """Reader of gradients of a squared loss over all items, which infers interactions.
 
-    The last message of each user is read. V is the item table with rows v_i. The reader solves the
-    gradient G = (s - V x) x^T for the user's vector x and the numbers s.
+    The reader solves the gradient G = (s - V x) x^T of each user's last message for the user's
+    vector x and the numbers s (one per item). V is the item table with rows v_i.
 
-    The log-likelihood ratio of an interaction with item i is the ratio of two normal densities of
-    s_i. Their mean is 0 without an interaction, and 1 + alpha (1 - x.v_i) with one. ``alpha`` is a
-    public parameter of the loss.
+    The log-likelihood ratio of an interaction with item i compares two normal densities of s_i:
+    mean 1 + alpha (1 - x.v_i) with an interaction, and mean 0 without. ``alpha`` is a public
+    parameter of the loss.
     """
 
     # The size of the noise follows from the items without interaction. The mean with an interaction
@@ -115,16 +117,14 @@ _WAYS: weakref.WeakKeyDictionary[ComponentView, float] = weakref.WeakKeyDictiona
 def find_gradient_sign(messages: uploads.ModelMessages) -> float:
     """Returns the sign of messages that are gradients of a squared loss over all items.
 
-    The sign is 1 if a step along the messages makes the loss smaller, and -1 if larger. The result
-    is 0 unless the messages pass two tests:
-
-    - They change all rows.
-    - Rows of items without an interaction are as ``fit_rank_one`` predicts, up to noise. This test
-      is omitted if noise hides the main direction of a message.
+    The sign is 1 if adding a message to the item table makes the loss smaller, and -1 if larger.
+    The result is 0 for messages that are not such gradients.
     """
-    # If the sign is not public, the result is the sign that better separates items with and without
-    # an interaction. The size of the noise is the size of the message's entries after its main
-    # direction (top right singular vector) is removed.
+    # The result is 0 unless most messages change all rows, and rows of items without an interaction
+    # are as ``fit_rank_one`` predicts, up to noise. The second test is omitted if noise hides the
+    # main direction of messages. If the sign is not public, the result is the sign that better
+    # separates items with and without an interaction. The size of the noise is the size of the
+    # message's entries after its main direction (top right singular vector) is removed.
     if messages.broadcast is None or not len(messages.component):
         return 0.0
     sent = messages.component

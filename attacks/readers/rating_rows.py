@@ -1,23 +1,24 @@
 """Reader of ratings and user vectors, from item rows that a device's local training changed.
 
-For a squared error, a device with vector u changes the row v of an item rated r in each of T steps
-by
-
-    v <- P(v - 2 h (u.v - r) u),    h = the learning rate / the number of its ratings,
-
-where P clips entries at 0 and the square of the norm at the largest rating R. Everything except u
-and r is public. The method has three steps:
-
-1. The direction of u is the line of most rows' changes (``item_rows.fit_main_direction``), with
-   entries >= 0.
-2. The length of u minimises the median distance, over some rows, to the nearest prediction. Each
-   rating from 1 to R predicts a final row.
-3. The guess is the rating with the nearest prediction.
-
-Ratings of a device with few ratings are recovered less well. For ratings on another scale, the
-nearest whole number is guessed. Source: derived here.
+Everything about the training is public, except the device's user vector and its ratings. The guess
+for an item is the rating on which a simulated training comes closest to the uploaded row. Ratings
+of a device with few ratings are recovered less well. For ratings on another scale than 1, 2, ...,
+the nearest whole number is guessed. Source: derived here.
 """
 
+# For a squared error, a device with vector u changes the row v of an item rated r in each of T
+# steps by
+#
+#     v <- P(v - 2 h (u.v - r) u),    h = the learning rate / the number of its ratings,
+#
+# where P clips entries at 0 and the square of the norm at the largest rating R.
+#
+# 1. The direction of u is the line of most rows' changes (``item_rows.fit_main_direction``), with
+#    entries >= 0.
+# 2. The length of u minimises the median distance, over some rows, to the nearest prediction. Each
+#    rating from 1 to R predicts a final row.
+# 3. The guess is the rating with the nearest prediction.
+#
 # If P changes nothing, every row moves along u by (1 - k^T) / |u|^2 times r - u.v, with k = 1 - 2 h
 # |u|^2, so that r is known up to the length of u. Final rows are predicted step by step and with P.
 # The search tries every sixth length, and the lengths that are best if P is ignored. The vector u
@@ -189,16 +190,15 @@ def fill_rating_distances(
 ) -> None:
     """Computes how far each uploaded item row is from the result of training on each rating.
 
-    A training step moves the row along the user's vector, to reduce the squared error of the
-    rating. Then entries below 0 are set to 0, and a row with a squared norm above ``bound`` is
-    shortened.
+    A training step reduces the squared error of the rating. Then entries below 0 are set to 0, and
+    a row with a squared norm above ``bound`` is shortened.
 
-    rows: item rows before the steps (n users, m items, d)
+    rows: item rows before training (n users, m items, d)
     after: item rows as uploaded (n, m, d)
     vectors: vectors of the users (n, d)
     rates: learning rate of a step on one row (n,)
     ratings: possible ratings (R,)
-    steps: number of steps
+    steps: number of training steps
     bound: largest squared norm of a row after each step
     out: array that receives the squared distances (n, m, R)
     """

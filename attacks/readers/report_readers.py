@@ -1,15 +1,16 @@
 """Readers of randomized reports whose distribution is public: flipped bits and coordinates.
 
-A bit b in {0, 1} (1 if the user has the item) is reported as 1 with probability p if b = 1, and q
-if b = 0. Each report y adds ln P(y | 1) - ln P(y | 0) to the log-odds of b. The prior log-odds of a
-user and an item are the log-odds of the share of users who have the item, plus the user's activity.
+A report y of a bit adds ln P(y | 1) - ln P(y | 0) to the log-odds that the bit is 1. The prior
+log-odds of a user's bit for an item are the item's log-odds plus a term for the user's activity
+(general tendency to interact).
 
-Gao et al., SIGIR 2020, describe the channel; the decoding is Bayes' rule.
+Source: Bayes' rule on the channel of Gao et al., SIGIR 2020.
 """
 
-# Fresh reports of one bit add up. The prior uses the bits of all users together. The share pi_i of
-# users who have item i follows from the mean report m_i = q + (p - q) pi_i of the item. Activity is
-# normal over users.
+# A bit b in {0, 1} (1 if the user has the item) is reported as 1 with probability p if b = 1, and
+# with q if b = 0. Fresh reports of one bit add up. The prior uses all users' bits. The share
+# pi_i of users who have item i follows from the mean report m_i = q + (p - q) pi_i of the item.
+# Activity is normal over users.
 
 from __future__ import annotations
 
@@ -30,10 +31,9 @@ _OPEN = 0.3  # minimum information in a step, as a share of that of unflipped bi
 class FlippedBitsReader(MessageReader):
     """Reader of messages with one randomly flipped bit per item; the true bit is 1 for own items.
 
-    The probabilities of a flip are public. The reader returns the log-likelihood ratio of each
-    user's interaction with each item, summed over rounds, and prior log-odds. The ratio is infinite
-    if a message proves the bit. A reported 1 is a proof if true 0s are never flipped, and a
-    reported 0 if true 1s are never flipped.
+    The probabilities of a flip are public. The reader returns prior log-odds, and the
+    log-likelihood ratio of each user's interaction with each item, summed over rounds. The ratio is
+    infinite if a message proves the bit.
     """
 
     reference = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"

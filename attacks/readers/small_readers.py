@@ -128,8 +128,8 @@ class InputWeightsReader(MessageReader):
 def find_input_layer(view: View) -> tuple[uploads.ModelMessages, ...]:
     """Returns the messages about a layer with one input per item, one entry per round.
 
-    The layer is the first non-square matrix of the model with one column per item, of which devices
-    leave some columns unchanged. The result is empty if there is no such matrix.
+    The layer is the model's first non-square matrix with one column per item in which some message
+    leaves a column unchanged. The result is empty if there is no such matrix.
     """
     # Only a few messages of the last round are checked.
     for rounds in uploads.read_model_messages(view).values():
@@ -159,10 +159,10 @@ _STILL = 1e-9  # share of the largest entry, below which a change is a rounding 
 
 
 class ParticipationReader(MessageReader):
-    """Reader of interactions from sums of item-table messages, by who participates in which round.
+    """Reader of interactions from sums of item-table messages over changing groups of users.
 
-    A sum is over a group of users, and the groups change between rounds. A user may have interacted
-    with an item whose row changes in the rounds of this user.
+    The members of each round's group are known. If an item's row changes in the rounds in which a
+    user takes part, the user is more likely to have interacted with the item.
     """
 
     reference = (
@@ -180,8 +180,9 @@ class ParticipationReader(MessageReader):
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, from the sum of messages in each round.
 
-        If every sum changes every row, the ratios are replaced by scores of a regression. The prior
-        of items is their estimated popularity, in standard deviations from the mean.
+        If every sum changes every row, a regression of the changes on participation gives scores in
+        place of the ratios. The prior of an item is its estimated popularity, in standard
+        deviations from the mean.
         """
         # Memory: the sums of all rounds, and two tables of users by items.
         groups, sums = [], []
@@ -234,12 +235,11 @@ def _compute_excess(there: NDArray[np.float64], moves: NDArray[np.float64]) -> N
 
 
 class UserRowsReader(MessageReader):
-    """Reader of the user rows of a model that clients receive, or that is published.
+    """Reader of a model with one row per user, which clients receive or which is published.
 
-    In place of a log-likelihood ratio, the reader returns the model's prediction x_u . v_i for user
-    u and item i, from the user's row x_u and the item's row v_i. Predictions only rank (user, item)
-    pairs. They are also large for recommended items without an interaction, and include the
-    popularity of items.
+    The evidence for an interaction of user u with item i is the model's prediction x_u . v_i, not a
+    log-likelihood ratio. x_u is the user's row, and v_i the item's row. Predictions are also large
+    for popular items, and for recommended items without an interaction.
     """
 
     reference = (
@@ -322,10 +322,10 @@ _SHARE = 0.95  # minimum share of a message's squares along one direction, in mo
 
 
 class RankOneChangesReader(MessageReader):
-    """Reader of changes of an item table by some local steps on a loss over all items.
+    """Reader of interactions from changes of an item table, by local training on all items.
 
-    The steps change every row, and a message's matrix of changes has a rank of nearly one. Only
-    each user's last message is read.
+    A device trains with a few steps, which change every row. The matrix of its changes has a rank
+    of nearly one. Only each user's last message is read.
     """
 
     # Other readers read similar messages: ``ItemRowsReader`` if some rows stay unchanged (as with a

@@ -93,9 +93,13 @@ def command(
 ) -> None:
     """Judge the papers' privacy claims by proofs and exact computation only.
 
-    Judges one entry of the catalogue and shows its derivation, all entries of a paper or of the
-    catalogue, or all claims of one target with any settings (by default for the size of MovieLens
-    100K). No data are read and nothing is simulated.
+    Judges one of these:
+
+    - one entry of the catalogue (with its derivation), all entries of a paper, or all entries;
+    - all claims of one target with any settings, by default for the size of MovieLens 100K;
+    - the epsilons in tables of papers (--tables).
+
+    No data are read and nothing is simulated.
     """
     numbered = subject is not None and bool(_NUMBER.fullmatch(subject))
     target = None if numbered or tables else subject

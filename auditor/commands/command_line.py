@@ -9,9 +9,9 @@ findings are failures. The first of these rules that applies gives the exit code
 - 3 if a finding is INCONCLUSIVE (the audit could not have refuted the claim);
 - 0 otherwise.
 
-``GateOutcome.evaluate_gate`` has further rules. If output is lost, `run`, `verify`, `attack` and
-`report` keep these codes. Other commands exit with 141 if the reader of their output closes it, and
-with 3 if the output cannot be written.
+Baselines and waivers add rules (``GateOutcome.evaluate_gate``). If output is lost, `run`, `verify`,
+`attack` and `report` keep these codes. Other commands exit with 141 if the reader of their output
+closes it, and with 3 if the output cannot be written.
 """
 
 from __future__ import annotations

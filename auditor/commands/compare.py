@@ -22,12 +22,14 @@ def command(
 ) -> None:
     """Compare two runs, and exit with 1 if a verdict, an epsilon or an attack is worse.
 
-    Exits with 3 if nothing is worse, but a run was not completed, the runs have no claim in common
-    (or, without claims, no attack), or a system of the later run was not assessed.
+    Exits with 3 if nothing is worse, in these cases:
 
-    Compares verdicts, lower and upper bounds on epsilon, results of attacks, and utility, and
-    reports differences beyond noise. Also reports the systems, claims, settings, versions and data
-    that differ.
+    - a run was not completed;
+    - the runs have no claim in common or, without claims, no attack;
+    - a system of the later run was not assessed.
+
+    Reports differences beyond noise in verdicts, bounds on epsilon, results of attacks and utility.
+    Also reports which systems, claims, settings, versions and data differ.
     """
     from rich.console import Console
 

@@ -228,7 +228,7 @@ def load_mechanism(target: str, settings: Sequence[str] = ()) -> Any:
     ``target``: the name in either form; the module may be in the working directory.
     ``settings``: settings of a mechanism, as NAME=VALUE.
 
-    Raises InputError if the mechanism or the object does not exist.
+    Raises InputError if the mechanism or the object does not exist, and for settings of an object.
     """
     from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
     from fedrec_auditor.auditor.plan.members import make_mechanism

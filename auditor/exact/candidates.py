@@ -316,9 +316,10 @@ class CandidateOutputs:
     """Outputs drawn from a randomizer under some of its inputs, and properties that these draws
     show.
 
+    An entry is one number (or other value) of an output.
+
     - ``drawn_outputs``: the different drawn outputs, (k, *output shape).
-    - ``has_drawn_values_only``: true if each entry of an output is assumed to have drawn values
-      only.
+    - ``has_drawn_values_only``: true if entries are assumed to take no values but the drawn ones.
     - ``grid_step``: step of the grid on which the values of an entry lie (1 for integers); 0 if
       they are not on a grid.
     - ``grid_offset``: a point of the grid; other points are at multiples of ``grid_step`` from it.
@@ -416,8 +417,8 @@ class CandidateOutputs:
 
         - Usually: numbers at many distances from the centre of all drawn outputs, and numbers
           beyond the typical outputs of each input, on the side away from the other input.
-        - If ``has_drawn_values_only``: the drawn outputs, or, for bits, vectors similar to the
-          inputs.
+        - If ``has_drawn_values_only``: the drawn outputs. For bits: the inputs, their complements,
+          and vectors of only 0 or only 1.
         """
         if self.has_drawn_values_only:
             return self._list_similar(a, b)

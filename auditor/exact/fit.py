@@ -117,8 +117,9 @@ def check_fit(
     samples: int,
     seed: np.random.SeedSequence,
 ) -> CheckResult:
-    """Tests whether the outputs of ``sampler`` follow the probabilities that the randomizer claims
-    (``dist.log_prob``). A correct sampler fails with probability at most 1e-6.
+    """Tests whether the outputs of ``sampler`` follow the probabilities that the randomizer claims.
+
+    A correct sampler fails with probability at most 1e-6.
 
     ``sampler``: draws the outputs.
     ``dist``: the randomizer with its claimed output probabilities.
@@ -128,10 +129,11 @@ def check_fit(
 
     Three properties are tested, by exact binomial tests:
 
-    - Possible outputs: every drawn output is possible according to ``dist``.
-    - Cells, for discrete outputs and for numbers: counts in cells agree with the claimed masses.
-    - Calibration, for all outputs: an output from one of two inputs with probability 1/2 each,
-      whose claimed log-ratio is r, comes from the first input with probability 1/(1 + e^-r).
+    - Every drawn output is possible according to ``dist``.
+    - Frequent outputs, and numbers in each interval, are drawn as often as claimed. Vectors with a
+      density are not tested for this.
+    - An output that comes from one of two inputs with probability 1/2 each, and has a claimed
+      log-ratio r, comes from the first input with probability 1/(1 + e^-r).
     """
     # A chi-square test with 5 expected counts is wrong by a factor of hundreds at p-values this
     # small.

@@ -36,8 +36,8 @@ _MAX_ENTRIES = 1 << 24
 class Density:
     """A randomizer given by two functions: a sampler, and the log-probability of its outputs.
 
-    - ``sample``: takes (value, rng) or (value, rng, size), where ``value`` is an input, and draws
-      an output.
+    - ``sample``: takes (value, rng), where ``value`` is an input, and draws an output; or takes
+      (value, rng, size) and draws ``size`` outputs.
     - ``log_prob``: takes (output, value) and returns the logarithm of the probability or density of
       one output, or of many arrays along the first axis.
     - ``domain``: the possible inputs, or None. Without a domain, the caller must give inputs.
@@ -62,8 +62,8 @@ class OutputDistribution:
     - ``log_prob_function``: function (outputs, input) that returns the log-probability of each
       output, or its log-density.
     - ``domain``: the possible inputs, or None if unknown.
-    - ``worst_case``: inputs and outputs with the largest log-ratio, as far as ``log_prob_function``
-      confirms them; otherwise None.
+    - ``worst_case``: inputs and outputs with the largest log-ratio, as ``wrapped_object`` states
+      them; None if it states none, or if ``log_prob_function`` does not confirm them.
     - ``has_unbounded_ratios``: true if ``wrapped_object`` states that its log-ratios have no
       maximum.
     - ``outputs``: all possible outputs, if ``wrapped_object`` lists them; otherwise None.
@@ -157,12 +157,13 @@ class OutputDistribution:
         return np.stack(rows)
 
     def with_encoding(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
-        """Returns a copy that represents outputs such as dictionaries by texts. Arrays and text are
-        kept.
+        """Returns a copy that represents outputs other than arrays and texts, such as dictionaries,
+        by texts.
+
+        The copy is the object itself if ``worst_case`` is known. The user's function ``log_prob``
+        still receives the original outputs.
 
         ``inputs``, ``seed``: inputs and seed of draws that show the type of the outputs.
-
-        The function ``log_prob`` of the user still receives the original outputs.
         """
         if self.worst_case is not None:
             return self
@@ -313,12 +314,12 @@ def _is_sum(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table:
 
 
 def lift_underflow(log_probs: Floats, epsilon: float) -> Floats:
-    """Returns log-probabilities, (inputs, outputs), in which values that may come from underflow
-    are increased, so that they cannot wrongly refute a claim of ``epsilon``.
+    """Increases log-probabilities that may be too small because of underflow, (inputs, outputs).
 
-    A value is doubtful if it is -inf, or the logarithm of a number near the smallest double. A
-    doubtful value is increased to -600 if the claim allows a true value below -600. The new value
-    is at most the largest value for the same output.
+    Otherwise they could wrongly refute a claim of ``epsilon``. A value is doubtful if it is -inf,
+    or the logarithm of a number near the smallest double. A doubtful value becomes -600, or the
+    largest value for this output if that is smaller. It is kept if the claim implies that the true
+    value is at least -600.
     """
     high = log_probs.max(axis=0)
     doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))

@@ -46,8 +46,8 @@ class PairEpsilon:
     - ``input_a``, ``input_b``, ``output``: inputs and output whose log-ratio is the bound; None if
       the bound is not the log-ratio of a single output. The output is more probable under
       ``input_a``.
-    - ``median_log_p``: median log-probability of outputs drawn under the pair; None if all possible
-      outputs are known.
+    - ``median_log_p``: median log-probability of outputs drawn under the pair; None if no outputs
+      were drawn to compute log-ratios.
     """
 
     epsilon: float = -math.inf
@@ -297,11 +297,11 @@ class LogRatioSearch(PairSearch):
         return replace(max(ratios, key=lambda each: each.epsilon), median_log_p=typical)
 
     def get_epsilon_and_source(self, best: PairEpsilon) -> tuple[float, str]:
-        """Returns the log-ratio of the best result, and the beginning of a text on how it was
-        found.
+        """Returns the log-ratio to report, and the beginning of a sentence on how it was found.
 
         The log-ratio is infinite if the mechanism states that log-ratios have no bound, the user
-        gave no inputs, and the log-ratio still grows at the limit of the search.
+        gave no inputs, and the log-ratio still grows at the limit of the search. Otherwise it is
+        that of ``best``.
         """
         if best.witness is None:
             return 0.0, "no ratio found,"
@@ -315,8 +315,9 @@ class LogRatioSearch(PairSearch):
     def try_similar_outputs(self, best: PairEpsilon) -> PairEpsilon:
         """Returns a result for the inputs of ``best`` with an output of equal or larger log-ratio.
 
-        Entries of a vector are varied; single numbers, long vectors and known outputs stay as they
-        are. The result is empty (epsilon -inf) if the log-ratio of ``best`` is not above 0.
+        Single entries of a vector are varied. Outputs stay unchanged if they are single numbers,
+        long vectors, or all known. The result is empty (epsilon -inf) unless the log-ratio of
+        ``best`` is above 0.
         """
         if not best.epsilon > 0.0:
             return PairEpsilon()
@@ -463,14 +464,15 @@ class NoDivergenceError(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivergenceSearch(PairSearch):
-    """Search for the largest epsilon at ``delta`` > 0, by hockey-stick divergences that are never
-    above the true ones.
+    """Search for the largest epsilon at ``delta`` > 0, from lower bounds on hockey-stick
+    divergences.
 
-    - Discrete outputs: the divergence is summed over all outputs, or over drawn outputs and
-      combinations of their entries.
-    - Numbers with a density: it is integrated over cells of the line.
-    - Vectors with a density, and outputs that are not arrays, if not all are known:
-      NoDivergenceError.
+    - Discrete outputs: the divergence is summed over all outputs. If not all are known, it is
+      summed over drawn outputs and combinations of their entries.
+    - Numbers with a density: the divergence is integrated over intervals.
+
+    Raises NoDivergenceError for vectors with a density. It also raises this error for outputs that
+    are not arrays (such as dictionaries), unless all outputs are known.
     """
 
     score_name = "epsilon"

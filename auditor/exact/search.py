@@ -61,8 +61,8 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
       under two inputs. It is infinite if an output is possible under one input only, or if
       log-ratios have no bound.
     - At delta > 0: the smallest epsilon at which the hockey-stick divergence of the worst pair is
-      at most delta. The bound may be below the exact epsilon if the mechanism has several copies,
-      or a privacy curve that is a lower bound itself.
+      at most delta. It may be too small for several independent copies of a mechanism, and for a
+      ``PrivacyCurve`` that is a lower bound itself.
 
     The witness of the bound names the pair of inputs and a distinguishing output or event.
 
@@ -103,8 +103,8 @@ def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
     sampling error.
 
     The result is the largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of
-    inputs, where P and Q are the output distributions of the two inputs. A ``PrivacyCurve``
-    computes it by its own method ``delta``, whose result may be a lower bound only.
+    inputs, where P and Q are the output distributions of the two inputs. For a ``PrivacyCurve``,
+    the result is that of its method ``delta``, which may be a lower bound only.
 
     Raises InputError for other mechanisms with infinitely many outputs, and for several independent
     copies of a mechanism that are too complex.
@@ -177,12 +177,11 @@ def search_exact_bound(
     - ``samples``: maximum number of draws per input that search for rare outputs.
 
     The bound is exact if all inputs and outputs are known and few. Otherwise it is the largest
-    value that a search finds: a log-ratio at delta 0, else an epsilon from hockey-stick
-    divergences. If the bound exceeds the claim, the witness is the simplest pair of inputs that
-    exceeds the claim.
+    epsilon that a search finds. If the bound exceeds the claim, its witness is the simplest pair of
+    inputs that exceeds the claim.
 
-    Raises InputError for inputs outside the domain, if there are neither inputs nor a domain, and
-    at delta > 0 for vectors of continuous outputs without a privacy curve.
+    Raises InputError for inputs outside the domain, and if there are neither inputs nor a domain.
+    Raises NoDivergenceError at delta > 0 if no divergence can be computed (``DivergenceSearch``).
     """
     dist, entropy = OutputDistribution.wrap(mechanism), int(seed.generate_state(1)[0])
     pool = candidates.CandidateInputs.collect(dist, inputs, entropy)

@@ -66,12 +66,12 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     attack guesses the class of all other users whose messages it reads. The metric is macro F1 over
     these other users, averaged over several draws.
 
-    - If the attack learns from known users: one row per attribute and share of known users. Unless
-      the audit is quick, there are also rows for single tables of the uploads, at the largest
-      share.
-    - If the attack does not learn: one row per attribute, without known users. A second row may
-      count the users whose attribute is certain.
-    - If an attribute cannot be attacked: a row with the reason.
+    - Attack that learns from known users: one row per attribute and share of known users. At the
+      largest share, there are also rows for single tables of the uploads, unless the audit is
+      quick.
+    - Attack that does not learn: one row per attribute, without known users. A second row may count
+      the users whose attribute is certain.
+    - Attribute that cannot be attacked: a row with the reason.
 
     A row states the gain over the best of these baselines:
 

@@ -150,13 +150,13 @@ class CanarySet:
 def shrink_data(
     interactions: Interactions, n_users: int, n_items: int, fixed_n_items: int | None = None
 ) -> Interactions:
-    """Selects a small, dense part of the data, and appends ``N_NEW_ITEMS`` items that nobody has
+    """Selects a small, dense part of the data, with ``N_NEW_ITEMS`` last items that nobody has
     rated.
 
     ``n_users``: number of users to keep: those with the most ratings of the kept items.
-    ``n_items``: number of items to keep: those with the most ratings.
+    ``n_items``: number of items to keep: those with the most ratings. New items are appended.
     ``fixed_n_items``: number of items of a catalogue that cannot change, or None. If given, all
-        items are kept, and the last ``N_NEW_ITEMS`` items lose their ratings and count as new.
+        items are kept, and the last ones lose their ratings to count as new.
     """
     if fixed_n_items is not None:
         n_old = interactions.n_items - N_NEW_ITEMS
@@ -208,7 +208,7 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
 
     - Attribute: the category of an attribute, first or last.
     - Value of a rating: the rating of a new item, largest or smallest.
-    - Interaction, or presence of a rating: one new item.
+    - Interaction, or presence of a rating: one new item, added or exchanged.
     - User: from one item up to the whole history.
     """
     ratings = population.ratings.data
@@ -309,8 +309,7 @@ def map_canaries(
 ) -> tuple[list[tuple[CanarySet, _Read]], list[InputError]]:
     """Applies ``function`` to each canary (designed user), and collects results and errors.
 
-    Returns pairs of a canary and its result, and the InputErrors of all other canaries. The
-    client's code may refuse a history that no real user has.
+    Returns pairs of a canary and its result, and the InputErrors of all other canaries.
     """
     results, refused = [], list[InputError]()
     for canary in designed:

@@ -62,8 +62,8 @@ class RemovalEstimator(estimators_base.Estimator):
     A lower bound B for two removals gives this bound for one removal:
 
     - At delta 0: B / 2.
-    - At delta > 0, with B measured at the larger delta (1 + e^E) * delta: min(B / 2, E). The cap E
-      is 1.1 * ``max_claimed`` + 0.05, or 1 if ``max_claimed`` is infinite.
+    - At delta > 0: min(B / 2, E), if B holds at the larger delta (1 + e^E) * delta. The cap E is a
+      little above ``max_claimed``, or 1 if that is infinite.
     """
 
     estimator: estimators_base.Estimator
@@ -115,7 +115,8 @@ class RemovalEstimator(estimators_base.Estimator):
     def predict_bound(
         self, samples: int, rates: estimators_base.EventRates, *, delta: float, alpha: float
     ) -> float:
-        """Predicts the lower bound on epsilon for removing one user, as ``JointBinomial`` does.
+        """Predicts the lower bound on epsilon for removing one user, by the estimator
+        ``JointBinomial``.
 
         ``samples``: number of draws.
         ``rates``: probabilities of an event in two worlds (inputs that differ by this user).
@@ -404,8 +405,8 @@ class GameSetup:
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
     ``is_two_removals_apart``: whether the two worlds differ by two removals of a user. Bounds are
         then converted to one removal (``RemovalEstimator``).
-    ``trace_bound_at_delta``: function of delta that computes a lower bound without sampling error,
-        by a trace of the client's code; None if the code is not available.
+    ``trace_bound_at_delta``: function that returns an exact lower bound for a delta. It computes
+        the bound from a trace of the client's code. None if the code is not available.
     """
 
     target: Target
@@ -423,13 +424,13 @@ class GameSetup:
     trace_bound_at_delta: Callable[[float], TracingResult] | None = None
 
     def choose_n_runs(self, quick: bool) -> int:
-        """Default number of runs per world (neighbouring input) for the bound, without pilot runs.
-
-        ``quick``: whether to divide the limits by ``QUICK_RUNS_DIVISOR`` (except ``MIN_RUNS``).
+        """Default number of runs per world (neighbouring input) from which the bound is computed.
 
         - Usually: ``max_runs_per_world``, or ``TRAINING_RUNS`` if that is None.
         - If messages are slow to compute: as many runs as one processor can simulate in
           ``MAX_SECONDS``, but at least ``MIN_RUNS``.
+
+        ``quick``: whether to divide these limits, except ``MIN_RUNS``, by ``QUICK_RUNS_DIVISOR``.
         """
         usual = (self.max_runs_per_world or TRAINING_RUNS) // (QUICK_RUNS_DIVISOR if quick else 1)
         seconds = self.target.upload_seconds * self.simulation.n_messages * 2 * (1 + 1 / _PILOTS)
@@ -455,9 +456,9 @@ class GameSetup:
             training) of the bound.
         ``delta``: delta of the bound, either the first or the second of ``deltas_by_scope``.
 
-        Tested claims cover ``scope`` and have its unit, vantage and horizon. If no claim has this
-        horizon, claims with a longer horizon are tested. At a second delta, only claims that state
-        epsilon as a function of delta are tested.
+        All returned claims cover ``scope`` and have its vantage. Tested claims also have its unit,
+        and its horizon; a longer horizon if there are none. At the second delta, only claims that
+        state epsilon as a function of delta are tested.
 
         At the first delta there may be further claims:
 
@@ -539,9 +540,8 @@ class CanaryGame(ABC):
         """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
         simulate.
 
-        A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        with the same canary (designed user). A ``Skip`` has scopes without an experiment, and the
-        reason.
+        One ``GameSetup`` serves all scopes (unit, adjacency, what the adversary sees) with the same
+        canary (designed user). A ``Skip`` has scopes without an experiment, and the reason.
 
         ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the canary.
@@ -561,17 +561,13 @@ class CanaryGame(ABC):
         bounds in each scope.
 
         A scope is a unit, an adjacency, a vantage (what the adversary sees) and a horizon (round or
-        training). The scopes are those of the claims, in their order, with two changes:
+        training). The result has the scopes of the claims that the game can test, with two changes:
 
         - The horizon becomes that of the game.
-        - The adjacency "any pair" becomes replacement; for an interaction, it becomes add or
-          remove.
+        - The adjacency "any pair" becomes "add-remove" for an interaction, otherwise "replace".
 
-        The deltas in a scope are:
-
-        - First: the largest delta of the claims in the scope.
-        - Second: 0.1 (``CURVE_CLAIM_TEST_DELTA``), if it is larger and a claim states epsilon as a
-          function of delta. A game with a ``fixed_estimator`` has no second delta.
+        The first delta in a scope is the largest delta of its claims. There may be a second, larger
+        delta, 0.1 (``CURVE_CLAIM_TEST_DELTA``), if a claim states epsilon as a function of delta.
         """
         deltas, formulas = dict[Scope, float](), set()
         for scoped in filter(self.covers_claim, claims):
@@ -625,8 +621,7 @@ class CanaryGame(ABC):
         ``runs``: number of runs of each world.
         ``confidence``: confidence of the bound, in (0, 1).
         ``accountants``: accountants that prove upper bounds.
-        ``rng``: random generator. Generators of the same state give the same runs for several
-            scopes.
+        ``rng``: random generator. Calls with generators of the same state use the same runs.
         ``parallel``: function that computes the chunks of runs.
         ``store``: stores chunks of runs; None for the memory of this process.
         """

@@ -51,7 +51,7 @@ class TrainingSimulator:
     ``attack``: attack whose log-odds of the first history are the adversary's only feature; None
         for ``projection.compute_features``.
     ``machine``: device and memory of a training.
-    ``n_standalone_features``: number of features that may each serve alone as a score: always 0.
+    ``n_standalone_features``: 0, because no feature serves alone as a score.
     """
 
     target: Target
@@ -121,14 +121,16 @@ class TrainingSimulator:
 def select_users_to_predict(
     crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
 ) -> Interactions:
-    """Returns the users whose messages an adversary has to predict, to isolate the message of the
-    canary (a designed user).
+    """Returns the users other than the canary (a designed user) whose messages an adversary
+    predicts.
+
+    The adversary subtracts predicted messages from sums, to isolate the canary's message.
 
     ``crowd``: all users except the canary.
     ``vantages``: adversaries, each given by what it sees.
     ``transcript``: messages and broadcasts of a training.
 
-    The result is ``crowd``. It has no users if the server is the only adversary and each message is
+    The result is ``crowd``. It is empty if the server is the only adversary and each message is
     linked to one user.
     """
     linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.n_silos is None
@@ -244,11 +246,11 @@ def get_float_arrays(broadcast: Broadcast) -> dict[str, NDArray[Any]]:
 
 
 class CrowdGame(CanaryGame):
-    """Base of the games in which a canary (designed user) takes part among a few users of the data,
-    those with the most ratings.
+    """Base of the games in which a canary (designed user) takes part together with a few users.
 
-    An experiment simulates one round or a training with each of two histories of the canary. There
-    are experiments for every vantage (what an adversary sees) in the system's claims.
+    These are users of the data with many ratings. An experiment simulates one round or a training
+    with each of two histories of the canary. Its adversaries have the vantages (what they see) of
+    the system's claims.
     """
 
     can_use_attack = True
@@ -265,9 +267,8 @@ class CrowdGame(CanaryGame):
         """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
         simulate.
 
-        A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        with the same canary (designed user). A ``Skip`` has scopes without an experiment, and the
-        reason.
+        One ``GameSetup`` serves all scopes (unit, adjacency, what the adversary sees) with the same
+        canary (designed user). A ``Skip`` has scopes without an experiment, and the reason.
 
         ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the canary.

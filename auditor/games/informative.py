@@ -67,7 +67,8 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
         or infinities. The counts in the result include them.
 
     Only messages linked to users, and shuffled messages that are not split into parts, are checked.
-    If all messages of a round are removed, the field with its messages is None.
+    Numbers are checked only in rounds that attacks read. If all messages of a round are removed,
+    the field with its messages is None.
     """
     # A client that returns the model unchanged reveals nothing. If a training has diverged, nearly
     # all clients do so, and in averages these messages would hide the content of all others. A

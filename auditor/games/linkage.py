@@ -33,9 +33,9 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     - Linkage MRR: mean reciprocal rank of the true sender.
     - Candidates ruled out: share of candidates who score lower than the true sender.
 
-    The baseline is a random guess. If there are too few users for a conclusion, the only row states
-    this reason. The result is empty if there are fewer than two candidates, or if the attack cannot
-    read the messages.
+    The baseline is a random guess. With too few users for a conclusion, the only row states this.
+    The result is empty if there are fewer than two candidates, or if the attack cannot read the
+    messages.
     """
     hidden = remove_senders(
         game.view, game.view.vantage, QUICK_MAX_USERS if game.is_quick else MAX_USERS, game.rng

@@ -262,9 +262,9 @@ _UNITS = (*canaries.CANARY_UNITS, Unit.ATTRIBUTE)
 class LocalGame(canary_game.CanaryGame):
     """Game on one client's first message: the adversary guesses which history the client has.
 
-    A search chooses the two histories, for each unit and adjacency of the claims. The server
-    chooses the broadcast if clients keep no state, or if all claims are of the local model. Further
-    experiments use the worst-case pairs of histories that are designed for the system.
+    A search chooses the two histories, for each unit and adjacency of the claims. The server may
+    choose the broadcast if clients keep no state, or if all claims are of the local model. Further
+    experiments use worst-case pairs of histories that the system provides.
     """
 
     name = "local"

@@ -35,9 +35,9 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     others are non-members. Each of up to 2,000 users (``Trial.max_attacked_users``) has up to 20
     members, and equally many non-members, drawn uniformly.
 
-    The metrics are AUC, with the ROC curve, and the true positive rate (TPR) at a false positive
-    rate (FPR) of 1%. With fewer than 100 non-members, the FPR is 1 / number of non-members. Further
-    metrics are the TPR at FPR 0.1% and 10%.
+    The metrics are AUC, and the true positive rate (TPR) at a false positive rate (FPR) of 1%, or
+    of 1 / number of non-members if these are fewer than 100. Further metrics are the TPR at FPR
+    0.1% and 10%.
 
     The baseline ``popularity`` scores a pair by the number of other users who have the item. The
     attack gets this score as its prior.

@@ -468,10 +468,10 @@ class Guesses:
 
     @property
     def guess_truth_counts(self) -> NDArray[np.float64]:
-        """Counts by draw, user, kind and class (r, n, 3, C); expected counts if guesses are random.
-        The three kinds are right guesses, true classes, and guesses.
+        """Counts of right guesses, of true classes and of guesses, (r, n, 3, C).
 
-        All counts of a user are 0 in a draw in which the adversary knows the user's class.
+        A count is 0 or 1 for each draw, user and class; if guesses are random, it is the expected
+        count. All counts of a user are 0 in a draw in which the adversary knows the user's class.
         """
         eye = np.eye(self.n_classes + 1, self.n_classes)  # row -1 is 0: NOT_GUESSED_CODE
         is_unknown = (self.class_guesses != NOT_GUESSED_CODE)[:, :, None]

@@ -49,15 +49,15 @@ class CanaryDirections:
     """Directions of m canaries (designed users) in one component (named array) of messages.
 
     The direction of a canary is the message for its first history minus the message for its second
-    history.
+    history. A canary's own rows are the rows of its items in an item table, its row in a user
+    table, or all rows of another array.
 
-    ``own_row_directions``: the directions in the canary's own rows (m, q): the rows of its items in
-        an item table, its row in a user table, otherwise all rows.
-    ``flattened_directions``: the same directions as vectors with one entry per number of the sum of
-        messages (m, p). Entries outside the own rows are 0.
+    ``own_row_directions``: the directions in the canary's own rows (m, q).
+    ``flattened_directions``: the directions as vectors over all entries of ``sum_shape`` (m, p),
+        which are 0 outside the own rows.
     ``direction_midpoint_products``: inner product of each canary's direction with the mean of its
         two messages (m,).
-    ``sum_shape``: shape of the sum of messages, in the rows of new items or of canaries only
+    ``sum_shape``: shape of a sum of messages, restricted to rows of new items or of canaries
         (``CanarySet.sum_canary_rows``).
     ``expected_message_sum``: expected sum of messages if each canary sends the mean of its two
         messages; None if the sum has no expectation.
@@ -114,8 +114,8 @@ class CanaryScorer:
 
     ``canaries``: the canaries.
     ``directions``: directions in each component (named array) of messages.
-    ``nonzero_masks``: for each component, an array of the shape ``CanaryDirections.sum_shape``: all
-        1 if any direction is not 0, otherwise all 0.
+    ``nonzero_masks``: array of the shape ``CanaryDirections.sum_shape`` for each component: all 1
+        if a direction is not 0, otherwise all 0.
     """
 
     canaries: CanarySet
@@ -170,8 +170,8 @@ class CanaryScorer:
         """Computes scores of m canaries (designed users) in a training, (m, f), from which an
         estimator guesses the history of each canary.
 
-        ``view``: messages that the adversary sees; single messages even if the adversary sees their
-            sums.
+        ``view``: messages that the adversary sees. For ``AGGREGATE`` and ``SHUFFLED``: the messages
+            of single users, which are summed here.
         ``vantage``: what the adversary sees, such as ``AGGREGATE`` for sums.
 
         A column is a pair of a source of messages, such as the uploads, and a stage (group of
@@ -378,7 +378,7 @@ class OneRunSimulator:
     ``canaries``: the canaries, each with one of two histories at random, and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``machine``: device and memory of the training.
-    ``n_standalone_features``: number of features that may each serve alone as a score: always 0.
+    ``n_standalone_features``: 0, because no feature serves alone as a score.
     """
 
     # The adversary knows all other users, both histories of every canary, and one broadcast at

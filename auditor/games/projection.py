@@ -47,8 +47,8 @@ class ExpectedMessages:
     ``canary_mean``: mean message of the canary, averaged over the two worlds.
     ``message_sum``: ``canary_mean`` plus the sum of the messages of all other users.
 
-    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. They omit
-    reports (randomized coordinates of a gradient) and bits.
+    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. These two
+    fields lack components that are reports (randomized coordinates of a gradient) or bits.
     """
 
     world_gap: Directions
@@ -198,20 +198,22 @@ def compute_features(
     history.
 
     A canary is a designed user with two alternative histories, which give two expected messages.
+    Most features are inner products of observed messages with the difference between these two.
 
     ``view``: the messages and public parameters that the adversary sees.
     ``expected_by_round``: expected messages at the broadcast of each round of the view.
     ``canary``: index of the canary among the users.
-
-    In each round, let x be the observed array, m its expectation averaged over the two histories, d
-    the difference between the two expected messages, and s the mean square of x - m. Each source of
-    messages, such as the uploads, has six features: <x, d> / s and <m, d> / s, summed over rounds
-    in three ways (``_combine``). Further features depend on the vantage:
-
-    - messages linked to users: the slope by which the canary's message follows the length of d;
-    - messages not linked to users: the largest <x, d> / s of a single message;
-    - released model: the first entries of the row of the first new item.
     """
+    # In each round, x is the observed array, m its expectation averaged over the two histories
+    # (scaled to fit, if x is a sum), d the difference between the two expected messages, and s the
+    # mean square of x - m. Each source of messages, such as the uploads, has six features:
+    # <x, d> / s and <m, d> / s, combined over rounds in three ways (``_combine``). For messages
+    # linked to users, <x - m, d> / s and 0 take their place. Further features:
+    #
+    # - Messages linked to users: the slope of the canary's <x, d> / |d| over |d|.
+    # - Messages not linked to users: the largest <x, d> / s of a single message, over all rounds.
+    # - Released model: the first entries of the row of the first new item.
+    #
     # If x - m is Gaussian noise of variance s, then <x, d> / s - <m, d> / s is a log-likelihood
     # ratio.
     if view.vantage is Vantage.RELEASE:

@@ -84,23 +84,24 @@ class MessageStats:
     """Statistics by which messages of the two worlds (neighbouring inputs) differ, for one
     component (named array) of messages.
 
-    All arrays have one value per entry of a message, in one dimension. A weight is 0 if the
-    difference between the two worlds is not significant.
+    Arrays are flat, with one value per entry of a message (``sent_row_weight``: per row).
 
     ``subtracted_model``: value that is subtracted from messages to get changes of the model.
     ``mean_of_worlds``: mean message, averaged over the two worlds.
     ``mean_difference``: mean message of the first world minus mean message of the second world.
-    ``world_difference_variance``: squared standard error of ``mean_difference``, due to the
-        client's own randomness without the added noise.
+    ``world_difference_variance``: squared standard error of ``mean_difference``, without the added
+        noise.
     ``message_variance``: variance of a message within a world.
-    ``message_value_weight``: weight of values: difference of the worlds' means, divided by
-        ``message_variance``.
+    ``message_value_weight``: difference of the worlds' means, divided by ``message_variance``.
     ``squared_deviation_weight``, ``zero_indicator_weight``, ``sent_row_weight``: weights of squared
-        deviations, of exact zeros and of rows that are sent.
-    ``squared_distance_of_means``: squared distance of the worlds due to their means, in variances
-        within a world; None if messages are stored before noise is added.
-    ``squared_other_distance``: squared distance of the worlds due to squared deviations, exact
-        zeros and sent rows.
+        deviations from the mean, of exact zeros and of rows that are sent.
+
+    A weight is 0 if the two worlds do not differ significantly in this statistic. Squared distances
+    of the worlds, in variances within a world:
+
+    ``squared_distance_of_means``: distance due to the means; None if messages are stored before
+        noise is added.
+    ``squared_other_distance``: distance due to squared deviations, exact zeros and sent rows.
     """
 
     subtracted_model: Array
@@ -217,7 +218,7 @@ class MessageStats:
         The numbers of a message are, in this order (weights are fields of this object):
 
         1. the inner product with ``along``;
-        2. the signed sum of entries, each clipped to the range between the two mean messages;
+        2. a sum of entries, each clipped to the range between the two mean messages;
         3. the weighted sum of entries;
         4. the weighted sum of squared deviations;
         5. the weighted sum of exact zeros;

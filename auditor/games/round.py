@@ -43,31 +43,31 @@ class RoundSimulator:
     """Simulates uploads at a fixed broadcast in two worlds: neighbouring inputs that differ in the
     history of a canary (designed user).
 
-    A run has ``n_rounds`` independent rounds. A feature is a number that the adversary computes
-    from messages, summed over the rounds of a run.
+    A run has ``n_rounds`` independent rounds, in which everybody sends. A feature is a number that
+    the adversary computes from messages, summed over the rounds of a run.
 
     ``target``: the system.
-    ``canary``: the canary and all other users. Everybody sends in every round.
+    ``canary``: the canary and all other users.
     ``broadcast``: the server's broadcast of every round, or None.
     ``world_gap_by_array``: difference of the canary's mean messages between the worlds, by array
         name.
-    ``message_stats``: statistics from which the features of the canary's own messages are computed.
+    ``message_stats``: statistics from which features are computed for the vantage "server".
     ``vantages``: adversaries (by what they see) for whom features are returned.
     ``n_rounds``: number of rounds of a run.
-    ``reducer``: function that computes features from a part of the canary's message; None for the
-        whole message.
+    ``reducer``: function that computes these features from a part of the canary's message; None to
+        use ``message_stats``.
     ``coordinate_scorer_by_array``: scorers of one message, by array name.
     ``sum_scorer_by_array``: scorers of the sum of all messages, by array name.
-
-    The features depend on what the adversary sees:
-
-    - server: statistics of the canary's own messages;
-    - shuffled messages: sum and maximum of all messages' projections on ``world_gap_by_array``;
-    - sums of messages (secure aggregation): only the sum of the projections.
-
-    The scores of the scorers follow as the last features.
     """
 
+    # The features depend on what the adversary sees:
+    #
+    # - Server: statistics of the canary's own messages, or those of ``reducer``.
+    # - Shuffled messages: sum and maximum of all messages' projections on ``world_gap_by_array``.
+    # - Sums of messages (secure aggregation): only the sum of the projections.
+    #
+    # The scores of the scorers follow as the last features. If the server is the only adversary,
+    # only the canary's messages are simulated.
     target: Target
     canary: CanarySet
     broadcast: Broadcast | None

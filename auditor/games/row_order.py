@@ -149,11 +149,12 @@ CAVEAT_TEXT = (
 
 @dataclass(frozen=True)
 class ClientRowOrder:
-    """Row of each item in messages and models whose rows are not in the order of the items.
+    """Row of each item in messages and models, if rows are not in the order of the items.
 
     ``item_rows``: row index of each item (n_items,), by name of the array. Arrays in the order of
         the items are absent.
-    ``caveat``: sentence that says why an attack without success proves nothing, or an empty string.
+    ``caveat``: sentence that warns that a failed attack proves nothing, with the reason; empty if
+        there is no such reason.
     """
 
     item_rows: Mapping[str, Ints] = field(default_factory=dict)
@@ -330,12 +331,12 @@ class OrderedRecording:
     """A recording (stored uploads of a training), with the inferred item of each row in its item
     tables.
 
-    ``recording``: the recording. Its manifest (description) states the order, if the order could be
-        inferred.
-    ``assumption``: sentence on the order, if the original manifest does not state it; otherwise
-        empty.
-    ``caveat``: sentence that says why an attack without success proves nothing, if no order agrees
-        with the true data; otherwise empty.
+    ``recording``: the recording. If the order of the rows could be inferred, its manifest
+        (description) states the order.
+    ``assumption``: sentence on an inferred order that differs from that of the original manifest;
+        otherwise empty.
+    ``caveat``: sentence that warns that a failed attack proves nothing, if no order agrees with the
+        true data; otherwise empty.
     """
 
     recording: Recording

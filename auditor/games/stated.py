@@ -1,8 +1,8 @@
-"""Assumptions of the claims on systems of other projects: number of users, random sampling of
-users, messages of absent users.
+"""Assumptions that claims on systems of other projects make: number of users, sampling, absent
+users.
 
-A claim on such a system is a fixed number. Claims on the systems of this package can be computed
-for any population.
+A claim on such a system is a fixed number, which holds under these assumptions. Claims on the
+systems of this package are computed for any population.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def choose_n_users(target: Target, users: int, max_users: int) -> int:
     For a system of another project:
 
     - If its claims are made for n users: n - 1, because the canary is one of them.
-    - Otherwise: the smallest number, from ``users`` to ``max_users``, for which the share of
-      senders per round can be within 2% of the system's; ``max_users`` if there is no such number.
+    - Otherwise: the smallest number from ``users`` to ``max_users`` at which a whole number of
+      senders is the system's share of senders per round, within 2%; ``max_users`` if there is no
+      such number.
 
     Raises InputError if the data have fewer users than the claims assume.
     """

@@ -157,8 +157,9 @@ def judge_scoped_claim(
       which a measurement contradicts a proof.
     - ``accountants``: accountants that prove the upper bound.
 
-    Lower bounds at a smaller delta than the claim's do not count. Measured bounds do not count if a
-    conclusive exact bound covers their scope.
+    Lower bounds at a smaller delta than the claim's do not count. Bounds with assumptions count
+    only if there are no others. Measured bounds do not count if a conclusive exact bound covers
+    their scope.
     """
     accounted = find_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
     bounds = exact_bounds, sampled_bounds, alarm_bounds
@@ -259,11 +260,12 @@ def _find_lower_bound(
 def drop_refuted_proofs(
     findings: Iterable[Finding], find_proof: Callable[[str, Bound], Bound | None]
 ) -> tuple[Finding, ...]:
-    """Judges claims again without the proofs whose assumptions are refuted by a lower bound.
+    """Judges claims again, without proofs whose assumptions are refuted by a lower bound of the
+    system.
 
     - ``findings``: the judgements, each with its claim, proof and lower bound.
-    - ``find_proof``: function of the name of a system and a lower bound. Its result is the proof in
-      the scope (unit, adjacency, adversary, duration) of the lower bound, or None.
+    - ``find_proof``: function that takes the name of a system and a lower bound. It returns the
+      proof in the scope (unit, adjacency, adversary, duration) of the lower bound, or None.
     """
     findings = tuple(findings)
     shown = dict.fromkeys((each.target, each.lower_bound) for each in findings)
@@ -302,15 +304,15 @@ def mark_untested(
     """Sets the field ``untested`` of judgements: the reason why no measurement could have refuted
     the claim.
 
-    - ``findings``: all judgements of an audit.
-    - ``skipped``: games (simulated experiments) that were not run, with reasons.
-    - ``other_reasons``: by name of each system that only games can test, the reason to state if
-      ``skipped`` has none.
-
     The field is set if the claim is neither refuted nor proved, in two cases:
 
     - Only games can test the system, and no bound was measured in the scope of the claim.
     - The claim is on a training, and too few trainings were simulated.
+
+    ``findings``: all judgements of an audit.
+    ``skipped``: games (simulated experiments) that were not run, with reasons.
+    ``other_reasons``: reason to state if ``skipped`` has none, by name of each system that only
+        games can test.
     """
     return tuple(_set_untested(finding, findings, skipped, other_reasons) for finding in findings)
 

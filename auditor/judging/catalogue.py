@@ -44,12 +44,12 @@ class ReleasedCode:
     here.
 
     - ``name``: name of the code.
-    - ``protection``: name of the mechanism that protects the data, ``NOTHING`` if the adversary
-      sees nothing, ``ANYTHING`` if the uploads have no bound, or empty if unknown.
+    - ``protection``: name of the mechanism that protects the data. It is ``NOTHING`` if the
+      adversary sees nothing, ``ANYTHING`` if the uploads have no bound, and empty if unknown.
     - ``assumes``: assumptions of the entry, as sentences.
     - ``noise``: the mechanism, or None if ``protection`` does not name a mechanism.
     - ``sizes``: number of rounds, with which bounds are converted to other scopes.
-    - ``unproved_reason``: reason why no epsilon can be proved; always "".
+    - ``unproved_reason``: always empty.
     """
 
     name: str

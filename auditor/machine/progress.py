@@ -194,7 +194,7 @@ def write_progress_note(path: Path | None, task: str, work: str, done: int, tota
 
     ``path``: the file; None to do nothing. Errors of the operating system are ignored.
     ``task``: name of the task.
-    ``work``: name of the work whose steps are counted.
+    ``work``: name of the steps, such as "draws".
     """
     if path is None:
         return

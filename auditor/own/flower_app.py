@@ -61,18 +61,17 @@ def wrap(
     model : the first parameters: a torch module, a state_dict, an ArrayRecord or a list of arrays;
         or a function that makes them for a given number of items, with which games are much faster.
     data : function with which a ``ClientApp`` loads its partition, or its name ("module:function").
-        In the audit it returns ``adapt(history)``.
-    adapt : function that converts a history to the data that the app expects; further parameters
-        receive the arguments of the app's call. None for the history itself.
+        The audit makes it return ``adapt(history)``.
+    adapt : function that converts a history to the data that the app expects; None for the history
+        itself. Further parameters receive the arguments with which the app calls ``data``.
     mods : mods (wrappers of a client) for an app that is a function, the outermost first.
     strategy : strategy of the server, which aggregates updates; by default their mean. Claims that
         the strategy implies are audited, too.
     rounds, share : number of rounds of a training, and share of clients that upload in each round.
     config : values that the server sends besides the model and the strategy's clipping norm.
-    run_config, node_config : contents of the app's context.
-    metadata : whether a message includes all contents of a reply besides its arrays (num_examples,
-        metrics, numbers, text, bytes, fields of the envelope). If false, they are not audited, and
-        claims state that.
+    run_config, node_config : configurations in the app's context.
+    metadata : whether to audit all contents of a reply besides its arrays, such as num_examples and
+        metrics. If false, claims state that these are not audited.
     equal_weights : whether the server gives all clients of a round the same weight, as the noise of
         a strategy assumes.
     claim : claims that replace those that the mods and the strategy imply.

@@ -65,25 +65,24 @@ def wrap_system(
     claim : one or several claims about the system (``fedrec_auditor.Claim``), or the path of a TOML
         file with claims.
     title : name of the system in reports.
-    kinds : meaning of the numbers in uploads ("model", "change", "gradient", "bits", "ratings",
-        "items", "codes", "vector"), for all arrays or by name of the array; by default, detected by
-        running the client.
+    kinds : meaning of the numbers in uploads, for all arrays or by name of the array: "model",
+        "change", "gradient", "bits", "ratings", "items", "codes" or "vector". By default, it is
+        detected by running the client.
     route : strongest adversary that the protocol permits, such as "server" or "aggregate" (sums);
         by default the strongest adversary of the claims, or "server".
     public : numbers that an adversary knows about the system, such as {"negatives": 4}.
     proof : dp-accounting event of the mechanism of one round, for the unit and adversary of the
         claims. Noise multipliers are relative to the norm to which a unit's contribution is
-        clipped. The audit itself halves them for claims about replacement, because two clipped
-        contributions differ by up to twice the norm. The event of a training repeats this event per
-        round, without amplification by sampling. If you know a better one, give both: {"round":
-        EVENT, "training": EVENT}.
+        clipped; the audit halves them for claims about replacement. A training repeats this event
+        in each round, without amplification by sampling. If you know a better event of a training,
+        give both: {"round": EVENT, "training": EVENT}.
     scores : function ``scores(model, history)`` that returns the scores of all items, with which
         utility is measured.
     obeys : whether devices accept any model from the server, even a malicious one.
     n_users : number of users for which the claims are made; None if they hold for any number. Give
         it if devices share the noise, or if sampling or shuffling amplifies privacy.
-    upload_seconds : seconds to compute one message, if it is slow. Games then make as many runs as
-        fit into five minutes of one core by this figure.
+    upload_seconds : seconds to compute one message, if it is slow. Games then make only as many
+        runs as one core can compute in five minutes.
     drops_out : whether the client may return None. The device then sends nothing in this round, and
         the server knows this.
     rows : public function ``rows(items)`` that returns the rows or codes of items in messages, as

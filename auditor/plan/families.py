@@ -8,9 +8,9 @@ like the file and the family (``LaplaceProtection`` in ``laplace.py``).
 There are these exceptions:
 
 - A package inside the family may have further members; a package ``parts`` has shared code.
-- A file whose name ends in the name of its folder (``attribute_attacks`` in ``attacks``) has one
-  member per public class, named like the class. A family that is a single file (``learners``) does,
-  too.
+- A file has one member per public class, named like the class, if the file's name ends in the name
+  of its folder (``attribute_attacks`` in ``attacks``).
+- The family ``learners`` is a single file, with one member per public class.
 - A member of "papers" is a folder with claims. The systems in the folder are members of "targets".
 - Other packages add members (plug-ins) to ``PLUGIN_FAMILIES`` by entry points of the group
   ``fedrec_auditor.<family>``.

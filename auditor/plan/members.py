@@ -74,11 +74,10 @@ def qualify_setting(text: str, target: str) -> str:
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, dict[str, SettingValue]]:
-    """Parses texts such as "fcf.rounds=5" into settings, by name of the system.
+    """Parses texts of the form TARGET.NAME=VALUE into settings, by name of the system.
 
-    A setting is named by its field, by the usual symbol of papers (such as T), or by one of the
-    system's ``aliases``. A part of a system is its learner, protection or route. Raises InputError
-    for an unknown name, except for a user's own object.
+    NAME is a field of the system, the usual symbol of papers (such as T), or one of the system's
+    ``aliases``. Raises InputError for an unknown name, except for a user's own object.
 
     >>> parse_settings(["fmf-ldp.T=5", "fedncf.protection=laplace"])
     {'fmf-ldp': {'rounds': 5}, 'fedncf': {'protection': {'name': 'laplace'}}}

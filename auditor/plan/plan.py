@@ -168,8 +168,8 @@ class Plan(BaseModel):
         client's message, and also runs attacks and utility on a training. "round" and "training"
         have a canary (a designed user) in a small ``population``. "one-run" has many ``canaries``
         in one training on all data.
-    ``runs``: number of runs of each world (neighbouring input) in "round" (by default 20,000) and
-        "training" (1,000).
+    ``runs``: number of runs of each world (neighbouring input) in "local", "round" and "training".
+        The default depends on the game and on the time of a message (``GameSetup.choose_n_runs``).
     ``population``: numbers of users and items in the games "round" and "training".
     ``canaries``: number of canaries in "one-run"; by default 1,000, but at most twice the number of
         users.
@@ -312,13 +312,13 @@ class Plan(BaseModel):
     ] = ()
 
     def resolve(self, given: Collection[str] = ()) -> Plan:
-        """Returns a copy of the plan with explicit systems, attacks and settings for defaults and
-        "all".
+        """Returns a copy of the plan in which defaults and "all" are replaced by explicit values.
 
-        ``given``: names of systems that are objects in memory. They are not checked, nor is
-            MODULE:OBJECT.
+        ``given``: names of systems that are objects in memory. These names, and MODULE:OBJECT, are
+            not checked.
 
-        Raises PlanError for an unknown name, or a name that occurs twice.
+        Raises PlanError for an unknown name, a name that occurs twice, or settings of a system that
+        is not audited.
         """
         targets = self.targets or DEFAULT_TARGETS
         if ALL_TARGETS in targets:

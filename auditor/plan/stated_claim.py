@@ -59,10 +59,10 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
 
 
 def find_statement_ends(text: str) -> Iterator[tuple[int, int]]:
-    """Yields a pair of numbers for each statement of a TOML text.
+    """Yields the last line and the number of dots of each statement of a TOML text.
 
-    They are the line in which the statement ends (counted from 1), and the number of dots outside
-    its strings and comments, which limits the depth of its keys.
+    Lines are counted from 1. Dots in strings and comments do not count. A key of the statement
+    cannot be nested more deeply than the number of dots allows.
     """
     line, depth, dots = 1, 0, 0
     for token in _TOKEN.findall(text):

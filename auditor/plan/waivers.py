@@ -35,11 +35,13 @@ _FILE = TypeAdapter(dict[Literal["waiver"], list[_Waiver]])
 
 
 def read_waivers(path: Path, today: date) -> tuple[dict[tuple[str, str], str], tuple[str, ...]]:
-    """Reads waivers from a TOML file, and returns sentences on them, as fields of a ``Gate``.
+    """Reads waivers (accepted failures) from a TOML file.
 
-    - One sentence per waiver that is valid ``today``, by (name of the system, name of the attack or
-      scope of the claim).
-    - One sentence per expired waiver.
+    Returns two fields of a ``Gate``:
+
+    - one sentence per waiver that is valid ``today``, by (name of the system, name of the attack or
+      scope of the claim);
+    - one sentence per expired waiver.
 
     Raises InputError, which states the file and the entry, if a waiver is wrong.
     """

@@ -17,11 +17,11 @@ _MAX_THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources of an audit, which determine its speed, and whether a large training can run.
+    """Workers, device and memory of an audit.
 
     - ``jobs``: number of workers.
-    - ``machine``: device of each worker, and its memory for stored messages. Only the device may
-      affect results: the last bits of floating-point numbers.
+    - ``machine``: device of each worker, and its memory for stored messages. The device may affect
+      the last bits of floating-point results.
     - ``max_bytes``: limit of the memory of a training, in bytes. A training whose settings need
       more is refused.
     - ``cluster``: cluster of the workers, or None for processes of this machine.
