@@ -70,12 +70,11 @@ class TaskResult(record_rows.Row):
     """Result of one task (such as an attack on one system): the rows that it adds to the report.
 
     ``findings``: verdicts on claims.
-    ``measurements``: measured or exact lower bounds on epsilon.
+    ``measurements``: lower bounds on epsilon, measured or computed exactly.
     ``attacks``: results of attacks.
     ``skipped``: attacks and games that did not run, with the reason.
     ``utility``: utility metrics.
-    ``messages``: per system, the number of all messages, of messages that leave the model
-        unchanged, and of messages with numbers that are infinite, NaN or too large.
+    ``messages``: counts of the messages of each system, and of messages that attacks cannot use.
     ``reproduced``: numbers that a paper prints, with the numbers measured here.
     ``errors``: error messages; empty if the task succeeded.
     ``seconds``: duration of the task.
@@ -99,14 +98,14 @@ class Audit:
     - ``plan``: the plan, with its defaults resolved.
     - ``targets``, ``attacks``: systems and attacks, by name.
     - ``interactions``: the data.
-    - ``games``: names of the games (experiments with a canary, a designed user).
-    - ``confidence``: confidence of each sampled bound, such that all bounds together hold with the
-      plan's confidence.
+    - ``games``: names of the games (experiments that compare outputs of a system for two inputs).
+    - ``confidence``: confidence of each sampled bound, chosen so that all bounds hold together at
+      the plan's confidence.
     - ``machine``: device and memory of the trainings.
     - ``notes``: sentences for the record, such as on attacks that do not run.
-    - ``label``: text that distinguishes one of several audits in progress reports.
-    - ``is_repetition``: whether this is a further training of the same systems, on which only
-      attacks and utility are measured.
+    - ``label``: text that identifies this audit in progress reports if several audits run.
+    - ``is_repetition``: whether this is a further training of the systems. Only attacks and utility
+      are measured on it.
     """
 
     plan: Plan

@@ -39,9 +39,9 @@ class Workload:
     """Rough estimates of the memory, the stored messages and the time of a training.
 
     - ``memory_bytes``: bytes in memory, without stored messages.
-    - ``stored_message_bytes``: bytes of all stored messages, in memory or on disk; right within a
-      factor of 2, except for messages that are drawn when they are read.
-    - ``training_seconds``: time of the training, right within a factor of 20; used only to refuse
+    - ``stored_message_bytes``: bytes of all stored messages, in memory or on disk, within a factor
+      of 2. The factor may be larger for systems that generate messages only when they are read.
+    - ``training_seconds``: time of the training, within a factor of 20; used only to refuse
       trainings that take too long.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -125,9 +125,10 @@ def iter_numeric_settings(part: Any) -> Iterator[tuple[str, float, float]]:
 def check_workload(
     target: Target, interactions: Interactions, machine: Machine, memory: float
 ) -> None:
-    """Raises InputError if a training needs too much memory, disk space or time (30 days).
+    """Raises InputError if a training would need too much memory, too much disk space or over 30
+    days.
 
-    ``machine``: limit of the messages that are stored in memory, and folder for all other messages.
+    ``machine``: number of bytes of messages to keep in memory, and folder for all other messages.
     ``memory``: limit of the memory, in bytes. Stored messages must fit into this memory and the
         free disk space together.
     """
@@ -174,11 +175,11 @@ def format_rounded_up(value: float) -> str:
 
 
 def check_recording_size(recording: Recording, memory: float) -> None:
-    """Raises InputError if arrays of a recording (stored uploads) need more than ``memory`` bytes.
+    """Raises InputError if an array of a recording (stored uploads) needs more than ``memory``
+    bytes, or contradicts the shape in the manifest.
 
-    The check covers an attack's guesses (a limited number of users, times all items), each message
-    and each model. InputError is also raised if a part that is stored whole has another shape than
-    the manifest declares.
+    The arrays of all messages and models are checked, and the guesses of an attack for a limited
+    number of users. Shapes are compared only for arrays that are stored whole.
     """
     # A recording may declare any size, and a compressed file may be a thousand times smaller than
     # its content.
@@ -234,9 +235,10 @@ def _n_bytes(count: int, dtype: np.dtype[Any]) -> float:
 def count_half_trainings(target: Target, interactions: Interactions, *, quick: bool) -> int:
     """Returns the number of trainings on random halves of the users that an audit makes.
 
-    ``quick``: whether the audit is quick; it then makes fewer of these trainings in less time.
+    ``quick``: whether the audit is quick. A quick audit makes fewer of these trainings, and allows
+        less time for them.
 
-    Raises InputError if the trainings would exceed their time limit by the system's settings.
+    Raises InputError if their estimated time exceeds the limit.
     """
     count, limit = game.N_HALVES, game.MAX_HALVES_SECONDS
     if quick:
@@ -276,7 +278,7 @@ def limit_runs(simulation: Simulation, runs: int, seconds: float) -> tuple[int, 
 
     ``simulation``: simulates the runs of a game.
     ``runs``: maximum number; the result is at least ``MIN_RUNS`` unless ``runs`` is smaller.
-    ``seconds``: processor time for the runs of the two worlds, in seconds.
+    ``seconds``: limit of processor time for the runs of both worlds and their pilot runs.
 
     A few trial runs are timed and discarded.
     """

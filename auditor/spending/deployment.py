@@ -53,11 +53,12 @@ _MIN_PROB = 1e-300
 class NoiseKind:
     """Kind of noise: Gaussian noise, Laplace noise or randomized response.
 
-    - ``name``: name of the argument of ``account`` for this noise.
-    - ``symbol``: symbol of the amount of noise: z (multiplier of Gaussian noise), b (multiplier of
-      Laplace noise) or epsilon (of randomized response).
-    - ``valid_amounts``: range of the amounts of noise that a user may state.
-    - ``min_tried_amount``, ``max_tried_amount``: range in which ``account`` searches for an amount.
+    - ``name``: name of this noise as an argument of ``account``.
+    - ``symbol``: symbol of its amount: z (Gaussian noise multiplier), b (Laplace noise multiplier)
+      or epsilon (randomized response).
+    - ``valid_amounts``: range of the amounts that may be stated.
+    - ``min_tried_amount``, ``max_tried_amount``: range in which ``account`` searches if the amount
+      is to be computed.
     """
 
     name: str
@@ -94,11 +95,10 @@ class Noise:
 
     @classmethod
     def parse(cls, kind: NoiseKind, stated: StatedNoise) -> Self:
-        """Parses an amount of noise of the given ``kind`` from a number or from text such as
-        "z=1.1" or "epsilon=1,k=4".
+        """Parses an amount of noise of the given ``kind`` from a number or text.
 
-        A name without a value, such as "z", asks to compute the amount. Raises InputError if
-        ``stated`` is invalid.
+        Examples are 1.1, "z=1.1" and "epsilon=1,k=4". A name without a number, such as "z", leaves
+        the amount to be computed. Raises InputError if ``stated`` is invalid.
         """
         given = _parse_values(kind, stated)
         size, k, p = given.get(kind.symbol), given.get("k", 2.0), given.get("p")
@@ -193,18 +193,19 @@ class Deployment:
     """System without code, described by the mechanisms of one round and the number of rounds.
 
     - ``round_event``: mechanisms of a round, as an event of dp-accounting.
-    - ``round_description``: text that describes the round.
+    - ``round_description``: these mechanisms in words.
     - ``rounds``: number of rounds.
     - ``delta``: delta at which epsilon is computed.
     - ``unit``: unit of the data that is protected.
-    - ``adjacencies``: adjacencies (changes of a unit to hide) for which epsilon is computed; the
-      intended one comes first.
-    - ``claimed_epsilon``: epsilon claimed for all rounds together; infinite if there is no claim.
-    - ``report_bit_probs``: P(bit 0 | input a) and P(bit 1 | input b) of a bit computed from a
-      shuffled report (``Noise.report_bit_probs``). None without a shuffler.
+    - ``adjacencies``: changes of a unit to hide, for which epsilon is computed; the intended one
+      comes first.
+    - ``claimed_epsilon``: epsilon claimed for all rounds together; infinite without a claim.
+    - ``report_bit_probs``: for shuffled reports, two probabilities that give a lower bound on
+      epsilon (``Noise.report_bit_probs``); otherwise None.
     - ``assumes``: assumptions of the bounds, as sentences.
-    - ``unproved_reason``: reason why no epsilon can be proved; always "".
-    - ``sizes``: numbers that convert a bound to another scope; all unknown.
+    - ``unproved_reason``: reason why no epsilon can be proved; always "" here.
+    - ``sizes``: numbers of items, reports and so on, for converting bounds between scopes; None
+      each.
     """
 
     round_event: DpEvent
@@ -268,8 +269,8 @@ class Deployment:
         """Returns the claim for each adjacency: for all rounds and, if there are several, for one
         round.
 
-        Adjacencies without known accounting are left out. If no adjacency has a known accounting,
-        only the intended one is used. ``population`` has no effect.
+        Adjacencies without known accounting are left out. If no accounting is known for any, only
+        the intended adjacency is used. ``population`` is ignored.
         """
         known = [
             a for a in self.adjacencies if neighbours.convert_event(self.round_event, a) is not None

@@ -47,12 +47,11 @@ _LOG_STEP, _MAX_LOG = 3e-5, 50.0
 def solve_setting(
     request: AccountRequest, target_epsilon: float, compute_total: Callable[[AccountRequest], float]
 ) -> float:
-    """Finds the value of the setting that ``request`` leaves out, such that the total epsilon is at
-    most ``target_epsilon``.
+    """Computes the setting that ``request`` leaves out (noise, rounds or rate), such that the total
+    epsilon is at most ``target_epsilon``.
 
     ``compute_total`` computes the epsilon of all rounds together from complete settings. If epsilon
-    is monotone in the setting, the result is within a relative 2e-4 of the best value, on the side
-    that meets the target.
+    is monotone in the setting, the result is within a relative 2e-4 of the best value.
 
     Raises InputError if no setting is left out, or if no tried value meets the target.
     """
@@ -134,11 +133,11 @@ _ANYBODY = Population(n_users=1, n_items=1)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Result of ``account``: proved upper bounds and attained lower bounds on epsilon, in total and
-    per round, for each adjacency.
+    """Result of ``account``: proved upper bounds and attained lower bounds on epsilon.
 
-    - ``findings``: both bounds, with a verdict on a claim, for each adjacency and for all rounds or
-      one round. The first finding is for all rounds under the requested adjacency.
+    - ``findings``: one finding for each adjacency, for all rounds and for one round. Each contains
+      both bounds, and the verdict on a claim. The first finding is for all rounds under the
+      requested adjacency.
     - ``solved``: the computed value by the name of its setting, if ``target_epsilon`` was given;
       otherwise empty.
     """
@@ -246,7 +245,7 @@ def account(
       then computed: the most rounds, the largest rate, or the least noise if only its symbol is
       given, such as ``gaussian="z"``.
     - ``claimed_epsilon``: claim for all rounds together, on which a verdict is given: a number, or
-      a function that computes it from the settings above, which are its parameters.
+      a function that computes it, with settings above as its parameters.
 
     Raises InputError for inconsistent settings, and AuditError if a lower bound exceeds a proved
     upper bound.

@@ -26,8 +26,8 @@ def assert_ldp(
 ) -> Verification:
     """Raises AssertionError if ``mechanism`` is shown not to be (epsilon, delta)-LDP.
 
-    The test also fails if a check for another fault of the mechanism fails, or if the sample is too
-    small to refute the claim (INCONCLUSIVE). A test that passes is not a proof.
+    AssertionError is also raised if a check finds another fault, or if the sample is too small to
+    refute the claim (INCONCLUSIVE). A test that passes is not a proof.
 
     - ``allow``: names of checks that may fail, such as ("floating point",). With "not-tested", a
       sample that is too small does not fail the test.

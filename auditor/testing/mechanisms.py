@@ -36,16 +36,16 @@ class Case:
     """A mechanism under test, with the inputs and outputs that its tests use.
 
     - ``mechanism``: the mechanism.
-    - ``inputs``: inputs (n, *domain shape). For a ``PrivacyCurve`` mechanism they include its worst
-      pair.
-    - ``outputs``: all possible outputs, if they are few; one output per interval if ``edges`` are
-      given; otherwise None.
-    - ``cdf``: for a mechanism with a density, its cumulative distribution function, written
-      independently of ``log_prob``. ``cdf(outputs, value)`` returns an array like ``outputs`` for
-      the input ``value``. Each entry of an output gets its distribution function given the entries
-      before it.
-    - ``edges``: ends of the intervals on which the density is constant for all ``inputs``, if there
-      are such intervals.
+    - ``inputs``: inputs (n, *domain shape), including the worst pair of a ``PrivacyCurve``
+      mechanism.
+    - ``outputs``: all possible outputs if they are few; with ``edges``, one output per interval;
+      otherwise None.
+    - ``cdf``: distribution function of a mechanism with a density, written independently of
+      ``log_prob``. ``cdf(outputs, value)`` returns an array like ``outputs``. Each entry is the
+      conditional distribution function of this output entry, given the entries before it, for the
+      input ``value``.
+    - ``edges``: ends of the intervals on which the density is constant for every input; None
+      without such intervals.
     """
 
     mechanism: Mechanism

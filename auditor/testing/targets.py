@@ -103,8 +103,8 @@ class TargetCase:
 
         ``number``: index of the round in ``rounds``.
 
-        The model is None if nothing is broadcast. Skips the calling test if messages come from
-        silos.
+        The model is None if nothing is broadcast. If messages come from silos and not from users,
+        the calling test is skipped.
         """
         if self.run.transcript.public.n_silos is not None:
             pytest.skip("its messages come from silos, not from single users")
@@ -127,8 +127,9 @@ class TargetContract:
     def test_scoped_claims(self) -> None:
         """Checks the scopes (unit, adjacency, adversary, period) in which each claim is judged.
 
-        The first scope must be the claim's own. In any other scope the claim must have a note that
-        explains it. Source and statement of a claim must be longer than 15 characters.
+        - The first scope is the scope that the claim states.
+        - For any other scope, a note explains why the claim is applied to it.
+        - The source and the statement of a claim have more than 15 characters each.
         """
         get_claims = self.subject.target.get_claims(TEST_POPULATION)
         assert get_claims, "the target states no claim"
@@ -170,15 +171,15 @@ class TargetContract:
                 )
 
     def test_events_compose_in_every_scope(self) -> None:
-        """Checks that accountants bound the epsilon of one and of two copies of the target's event
-        consistently.
+        """Checks the epsilon that accountants compute for one and for two copies of the target's
+        events.
 
-        An event describes the target's mechanisms to dp-accounting, in one scope (protected unit,
-        adjacency, adversary, period).
+        An event describes the target's mechanisms in one scope, in the form of dp-accounting.
 
-        - At least one accountant must support the event.
-        - Two copies, written as ``SelfComposedDpEvent`` and as ``ComposedDpEvent``, must have one
-          epsilon, which must not be below that of one copy.
+        - At least one accountant supports each event.
+        - The epsilon of two copies is not below the epsilon of one copy.
+        - ``SelfComposedDpEvent`` and ``ComposedDpEvent``, two notations for two copies, give one
+          epsilon.
         """
         for event, (scope, *_) in _iter_events(self.subject.target):
             readers = [a for a in list_accountants() if a.supports(event)]
@@ -196,9 +197,8 @@ class TargetContract:
     def test_sampled_uploads_agree_with_the_stated_distribution(self) -> None:
         """Checks that messages of the client's code follow the distribution that the target states.
 
-        With 50,000 uploads for each of two inputs, the measured lower bound on epsilon (confidence
-        1 - 1e-9) must not exceed the epsilon of the stated distribution. It must reach 0.8 of this
-        epsilon, or 6.0 if that is smaller.
+        Let E be the epsilon of the stated distribution for two inputs. The lower bound from 50,000
+        messages per input, at confidence 1 - 1e-9, must lie between min(0.8 E, 6.0) and E.
         """
         for pair in self.subject.target.design_pairs():
             population = Population(n_users=USERS, n_items=pair.profiles.n_items)

@@ -1,8 +1,8 @@
 """Affine functions of one random draw (noise), and the rules that compute functions of such noise.
 
 They represent real-valued randomness exactly when the code of a randomizer is traced. A rule
-computes one function, such as a sum, a minimum or rounding. If a comparison in a rule is true for
-only some values of the draw, the rule is run once per outcome.
+computes one function, such as a sum, a minimum or rounding. A comparison in a rule may be true for
+only some values of the draw. The rule is then run once per outcome.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True, slots=True)
 class AffineNoise:
-    """A random number: coefficient * variable + constant, where the variable depends on one random
-    draw.
+    """A random number: coefficient * variable + constant.
+
+    The variable is a random draw, or a function of one draw.
 
     - ``source``: the random draw.
     - ``coefficient``: exact number, not 0.
     - ``constant``: exact number.
-    - ``function``: ``math.floor``, or ``math.log`` for a uniform draw; None if the variable is the
-      value of the draw.
-    - ``inner_noise``: the noise to which ``function`` is applied to give the variable; None without
+    - ``function``: None if the variable is the draw itself. Otherwise the variable is
+      ``function(inner_noise)``, with ``math.floor``, or with ``math.log`` for a uniform draw.
+    - ``inner_noise``: the noise inside ``function``, which depends on this draw only; None without
       ``function``.
     """
 
@@ -75,10 +76,9 @@ class AffineNoise:
         return float(self.coefficient) * float(value) + float(self.constant)
 
     def split_cell(self, cell: Any, threshold: Any, strict: bool = True) -> tuple[Any, Any]:
-        """Splits ``cell``, a set of values of the random draw, by whether the noise is below
-        ``threshold``.
+        """Splits ``cell``, a set of values of the random draw, by a threshold of the noise.
 
-        Returns the values for which the noise is below the threshold, and all other values. If
+        Returns the values for which the noise is below ``threshold``, and all other values. If
         ``strict`` is false, a noise equal to the threshold counts as below.
         """
         if math.isinf(threshold):
@@ -134,18 +134,18 @@ class UnfixedDrawError(Exception):
 
 
 class ComparisonCase:
-    """One case of a computation with noise, in which each comparison has one outcome.
+    """One case in computing a function of noise, such as a minimum: one outcome for each
+    comparison.
 
-    A comparison is open if it is true for some values of the draws and false for others. A function
-    of noise, such as a minimum, is computed once per combination of outcomes of its open
-    comparisons.
+    A comparison is open if it is true for some values of the draws and false for others. The
+    function is computed once per combination of outcomes of its open comparisons.
 
-    - ``path``: the execution path in which the numbers are drawn.
-    - ``cells``: for each draw the set of its values that give the outcomes of this case so far.
-    - ``outcomes``: given outcomes of the first open comparisons. Every further open comparison is
-      taken as true.
-    - ``alternatives``: the ``outcomes`` of cases to compute later, one per open comparison that
-      this case takes as true.
+    - ``path``: the execution path on which the numbers are drawn.
+    - ``cells``: for each draw, the set of its values that give the outcomes so far.
+    - ``outcomes``: outcomes that are given for the first open comparisons. Every later open
+      comparison is taken as true.
+    - ``alternatives``: cases to compute later, as their ``outcomes``. In each of them, one of these
+      later comparisons is false.
     """
 
     def __init__(self, path: ExecutionPath, cells: ValuesByDraw, outcomes: list[bool]) -> None:
@@ -192,9 +192,10 @@ def apply_to_noise(
 ) -> Iterator[ConditionalValue]:
     """Yields the possible results of ``function(*values)``, where some values are noise.
 
-    A result is a pair (cells, value): for each random draw the set of its values that leads to
-    ``value``. The argument ``cells`` limits these sets. Raises NotTraced if no rule computes this
-    function of noise.
+    A result is a pair (cells, value). For each random draw, its ``cells`` contain the set of values
+    that leads to ``value``. The argument ``cells`` holds the values that are allowed.
+
+    Raises NotTraced if no rule computes this function of noise.
     """
     seeds = any(isinstance(value, AffineNoise) and value.is_random_seed for value in values)
     if seeds and function not in _OF_SEEDS:

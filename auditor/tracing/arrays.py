@@ -1,7 +1,8 @@
 """NumPy arrays whose entries may depend on random draws, for code that is being traced.
 
-A ``TracedArray`` holds objects that stand for numbers. NumPy functions work on these objects (NEP
-13 and NEP 18), or on concrete arrays after the execution path has fixed every entry.
+A ``TracedArray`` holds objects that stand for numbers. NumPy functions are applied to these objects
+where possible (NEP 13 and NEP 18). Other functions receive a concrete array, after the execution
+path has fixed every entry.
 """
 
 from __future__ import annotations
@@ -191,9 +192,9 @@ class TracedArray(np.ndarray):
 class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
     """The entries ``array[mask]`` for a mask that depends on random draws that are not fixed yet.
 
-    Element-wise operations with plain numbers are computed for the whole array. Assigning their
-    result to ``array[mask]`` selects entries by the mask, without a branch of the execution path.
-    Every other operation first fixes the mask on the path.
+    Element-wise operations with plain numbers are computed for the whole array. Their result can be
+    assigned to ``array[mask]`` without a branch of the execution path. Every other operation first
+    fixes the mask on the path.
     """
 
     def __init__(self, values: TracedArray, mask: TracedArray) -> None:
@@ -428,8 +429,8 @@ def _wrap_constructor(function: Callable[..., Any], eager: bool) -> Callable[...
 
 
 def get_replacement_by_id(eager: bool) -> dict[int, Any]:
-    """Returns replacements for NumPy and Python functions that make numbers or arrays, by the
-    function's id.
+    """Returns replacements for NumPy and Python functions that make arrays or compute numbers, by
+    the function's ``id``.
 
     A replacement accepts symbols (values that depend on random draws). ``eager``: whether the
     execution path fixes each discrete draw when it is made.

@@ -95,12 +95,10 @@ class CallGate(ABC):
     A run is one execution of the traced code along one execution path. A replay repeats it with
     concrete numbers.
 
-    - ``new_objects``: objects that the present run created, by id. The run may change only these
-      objects.
-    - ``reads``: mutable objects that the code read but the run did not create, by id, with their
-      content when first read.
-    - ``name_reads``: names that are defined outside of the run and were read, with the value that
-      was read first.
+    - ``new_objects``: objects that this run created, by id. The run may change no other objects.
+    - ``reads``: mutable objects from outside of the run that it read, by id, with their content
+      when first read.
+    - ``name_reads``: names from outside of the run that it read, with their value when first read.
     - ``is_replayed``: whether a replay can call the traced callable itself. If false, the
       interpreter makes the replay.
     """

@@ -314,8 +314,8 @@ class OperationTracer(objects.ObjectBuilder):
     def iterate(self, value: Any, shape: Any = None) -> Iterator[Any]:
         """Returns an iterator over the entries of ``value``, as a loop in traced code uses.
 
-        ``shape``: None to yield entries as they are; otherwise a tuple by which ``unpack`` unpacks
-            each entry, such as (None, "*") for ``for a, *b in value``.
+        ``shape``: form in which ``unpack`` unpacks each entry, such as (None, "*") for ``for a, *b
+            in value``; None to yield entries unchanged.
         """
         entries = self._iter_entries(value)
         return entries if shape is None else (self.unpack(entry, shape) for entry in entries)
@@ -401,10 +401,10 @@ class OperationTracer(objects.ObjectBuilder):
     def run_if_else(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
         """Returns the value of ``body() if test else orelse()`` in traced code.
 
-        If possible, both functions are called and the result is a symbol (a value that depends on
-        random draws). Then the execution path does not branch.
+        If possible, both functions are called, and the result is a symbol (a value that depends on
+        random draws). The execution path then does not branch.
 
-        ``read()``: the values that ``body`` and ``orelse`` read.
+        ``read``: function that returns the values which ``body`` and ``orelse`` read.
         """
         # Both functions are called only if ``test`` is not concrete and they read only numbers and
         # texts.

@@ -193,20 +193,17 @@ FormsByPartKey = dict[Hashable, set[Hashable]]
 
 
 def iter_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
-    """Yields pairs (key, form) for the parts of an output: its containers and its single values
-    (leaves).
+    """Yields a pair (key, form) for the containers of an output, and for each single value (leaf).
 
     A form consists of types, shapes and signs of zero. Forms with equal keys are compared between
     inputs.
 
-    ``output``: output of the callable itself in a replay (a run with concrete draws), whose form is
-        read.
-    ``path``: output that tracing computed on the same execution path, in which noise is marked.
+    ``output``: output of the callable itself in a replay (a run with concrete draws).
+    ``path``: output that tracing computed on the same execution path.
     ``values``: the output ``path`` with the concrete values of the draws.
 
     - The key of the containers is the structure of the output.
-    - The key of a leaf is the structure, its position and its value.
-    - The key of a leaf with noise (a random real number) omits the value.
+    - The key of a leaf is the structure, its position and its value. A continuous value is omitted.
     """
     leaves: list[tuple[str, bool]] = []
     yield values.structure, _read_form(output, leaves)
@@ -257,8 +254,8 @@ def check_output_forms(
     ``names``: name of each input.
     ``delta``: delta of the privacy bound.
 
-    Raises NotTraced if the same values have several forms, or if forms differ at delta > 0. Their
-    probabilities would have to be compared.
+    Raises NotTraced if forms differ between inputs at delta > 0, or if one value has several forms
+    for both of two inputs.
     """
     for (one, a), (other, b) in itertools.combinations(zip(inputs, names, strict=bool(inputs)), 2):
         for values in (key for key in one if key in other):

@@ -314,14 +314,15 @@ class ExecutionPath:
     """One run of the traced code: its random draws, their allowed values, and its decisions.
 
     A decision is a branch of the code that depends on a random draw. A cell is a set of values of a
-    draw. A replay is a run with given ``values`` of the expected draws ``sources``.
+    draw. A replay is a run that is given the expected draws (argument ``sources``) and their
+    ``values``.
 
     - ``decisions``: for each decision, a pair (index of the option taken, number of options). The
       first pairs are given; later decisions take option 0.
     - ``budget``: counter of the interpreter steps that remain for all runs on one input.
     - ``eager``: whether each discrete draw is fixed to one value when it is made. If false, its
       value stays open until a branch depends on it.
-    - ``sources``: the random draws so far.
+    - ``sources``: as an attribute, the random draws so far.
     - ``limits``: the cell of each draw that a decision has restricted.
     - ``sums``: for each draw that stands for a weighted sum of other draws, these draws and their
       weights.

@@ -43,12 +43,11 @@ _ALIKE = 1e-12
 class DistributionPair:
     """Output distributions P and Q of a first and a second input, compared at a delta above 0.
 
-    A tag is the structure of an output with its constant values.
+    A tag is the structure of an output with the values that are constant on each execution path.
 
-    - ``outputs_by_tag``: for each tag, the distributions of the outputs with this tag under both
-      inputs.
-    - ``max_lost_prob``: upper bound on the probability of the execution paths that are missing from
-      Q, because they were too rare to trace.
+    - ``outputs_by_tag``: for each tag, the distributions of its outputs under both inputs.
+    - ``max_lost_prob``: upper bound on the probability of execution paths that are missing from Q,
+      because they were too rare to trace.
     """
 
     outputs_by_tag: list[_TagPair]
@@ -81,8 +80,9 @@ class DistributionPair:
     def bound_divergence(self, epsilon: float) -> tuple[float, float]:
         """Returns a lower and an upper limit of the hockey-stick divergence of P from Q.
 
-        P and Q are the output distributions of the first and the second input. If ``max_lost_prob``
-        is above 0, the upper limit is not a bound.
+        P and Q are the output distributions of the first and the second input. The divergence is
+        the maximum of P(S) - e^epsilon Q(S) over sets S of outputs. If ``max_lost_prob`` is above
+        0, only the lower limit is valid.
         """
         # The probability that is missing from Q, at most ``max_lost_prob``, would lower the
         # divergence by at most e^epsilon times it.
@@ -295,9 +295,9 @@ def prove_bound(
     - ``delta``: delta of the bound.
     - ``stop_at``: an epsilon, such as the claim, above which the bound need not be exact.
 
-    The bound is marked as tight (exact) if a computed upper limit agrees with it and no rare
-    outputs are left out. Raises NotTraced if a finite upper limit differs from a bound of at most
-    ``stop_at``, and for some outputs that combine several noises.
+    The bound is marked as tight (exact) if an upper limit agrees with it, and no rare outputs are
+    left out. Raises NotTraced if a finite upper limit exceeds a bound of at most ``stop_at``, and
+    for some outputs that combine several noises.
     """
     total = sum(dist.n_paths for dist in dists)
     left_out = sum(dist.n_untraced_paths for dist in dists)

@@ -36,8 +36,8 @@ class Symbol:
     """A value that depends on random draws of one execution path.
 
     - ``path``: the execution path.
-    - ``call_numpy``: function that calls a NumPy function with symbols among its arguments.
-    - ``call_ufunc``: function that applies a NumPy ufunc, entry by entry, to symbols.
+    - ``call_numpy``: calls a NumPy function with symbols among its arguments; set by ``arrays``.
+    - ``call_ufunc``: applies a NumPy ufunc to arrays and symbols, by entry; set by ``arrays``.
     """
 
     __slots__ = ("_known", "_pieces", "path")
@@ -77,8 +77,8 @@ class Symbol:
     def fix_value(self) -> Any:
         """Restricts the execution path to one possible value of this symbol, and returns the value.
 
-        The result is a concrete object. For noise (``AffineNoise``, a continuous random number), it
-        is a symbol with this noise as its only possible value.
+        Usually the result is a concrete object. For noise (``AffineNoise``, a continuous random
+        number), it is a symbol with this noise as its only possible value.
         """
         live = self.list_values()
         cells, value = live[self.path.take_option(len(live)) if len(live) > 1 else 0]
@@ -185,8 +185,8 @@ def combine_values(arguments: Iterable[Any], max_size: int) -> list[ConditionalT
 def fix_symbol(value: Any) -> Any:
     """Fixes a symbol (a value that depends on random draws) on its path; returns the fixed value.
 
-    The result is a concrete object; for noise (``AffineNoise``), it is a symbol with this single
-    value. Values other than symbols are returned unchanged.
+    Usually the result is a concrete object. For noise (``AffineNoise``), it is a symbol with this
+    single value. Values other than symbols are returned unchanged.
     """
     return value.fix_value() if isinstance(value, Symbol) else value
 

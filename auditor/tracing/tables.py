@@ -1,7 +1,8 @@
 """Tables of the possible values of a block of a randomizer's output, with their probabilities.
 
-A block is a group of single values in the output that depend on one another. A key is the tuple of
-these values. ``DENSITY_SLOT`` in a key takes the place of a number that has a density.
+A block is a group of single values in the output that depend on one another. A key is a tuple with
+a value for each of them. In a key, ``DENSITY_SLOT`` stands for a number whose distribution is
+stored in the table entry (``OutputMass.mixture``).
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class OutputMass:
       path.
     - ``mixture``: distribution of the number for which ``DENSITY_SLOT`` stands in the key; empty
       without ``DENSITY_SLOT``.
-    - ``has_underflow``: whether the key depends on a rounded normal draw, whose values beyond 38
-      standard deviations are left out.
+    - ``has_underflow``: whether the key depends on a rounded normal draw. Values of the draw beyond
+      38 standard deviations are left out.
     """
 
     mass: Probability
@@ -213,10 +214,13 @@ def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
     """Moves numbers of positive probability into distributions on equally spaced numbers
     (lattices).
 
+    A key with such a number is merged into the key that has a lattice in its place, and equal
+    values elsewhere.
+
     ``tables``: each table maps keys (tuples of output values) to probabilities, and is changed in
         place.
 
-    Raises NotTraced if several values of an output depend on the same integer noise.
+    Raises NotTraced if several values of an output depend on one integer noise.
     """
     # A key may have a placeholder (``DENSITY_SLOT``) for a number that is distributed on a lattice.
     # Other keys with a plain number in this place, and otherwise equal values, are removed. Their
@@ -283,12 +287,13 @@ def collect_output_atoms(tables: Sequence[MassTable]) -> MassTable:
 def get_log_probs(
     table: MassTable, atoms: MassTable, columns: list[NDArray[Any]]
 ) -> NDArray[np.float64]:
-    """Returns the log-probability of each output, shape (outputs,).
+    """Returns the log-probability of each output, or its log-density if it has no entry in
+    ``atoms``.
 
-    The result is a log-density for an output that matches no entry of ``atoms``.
+    The result has the shape (outputs,).
 
     ``table``: distribution of the outputs.
-    ``atoms``: outputs that have positive probability.
+    ``atoms``: outputs that have a positive probability.
     ``columns``: the outputs, one array of values per position.
     """
     masses, densities = _compute_logs(table, columns)

@@ -56,10 +56,10 @@ class TagOutputs:
     - ``probability``: probability of the tag.
     - ``cells``: for each random draw the set of its values that leads to the tag, on one execution
       path.
-    - ``tables``: for each block, by its positions, a table of its values with their probabilities
-      among the outputs with this tag.
-    - ``atoms``: for each block, by its positions, a table of the values with a positive probability
-      under at least one input; empty for a block without densities.
+    - ``tables``: for each block, by its positions, the probabilities of its values among these
+      outputs.
+    - ``atoms``: for each block, by its positions, the values with a positive probability under at
+      least one input; empty for a block without densities.
     """
 
     probability: Probability

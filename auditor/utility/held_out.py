@@ -116,8 +116,8 @@ def make_utility_row(
     max_value: float = 1.0,
     note: str = "",
 ) -> UtilityRow:
-    """Builds a row of the report for one utility metric: the mean of ``values``, its normal
-    confidence interval, and the value that the paper prints.
+    """Builds the report row of a utility metric: mean, normal confidence interval, baseline, and
+    value in the paper.
 
     - ``values``: values of the metric, one per test item, rating or user, (n,).
     - ``baseline_values``: values of the baseline on the same test data, (n,).
@@ -181,12 +181,12 @@ def iter_ranking_rows(
     average_per_user: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
     note: str = "",
 ) -> Iterator[UtilityRow]:
-    """Yields two rows of the report, HR@K and NDCG@K, per cutoff K of the system.
+    """Yields two rows of the report, HR@K and NDCG@K, for each cutoff K of the system.
 
-    The rivals of a tested item are the items with which it is ranked.
+    The rivals of a tested item are the other items in its ranking.
 
-    - ``rival_counts``: numbers of rivals with a higher score (first row), and with an equal score
-      (second row), for each of n tested items, (2, n).
+    - ``rival_counts``: for each of n tested items, the number of rivals with a higher score (first
+      row) and with an equal score (second row), (2, n).
     - ``popularity_counts``: numbers of rivals with higher and with equal popularity, (2, n).
     - ``n_rivals``: number of rivals of each tested item, (n,).
     - ``average_per_user``: function that maps values of tested items, (n,), to one value per user.
@@ -212,8 +212,8 @@ def iter_ranking_rows(
 def compute_hr_dcg(
     n_above: NDArray[np.int64], n_tied: NDArray[np.int64], cutoff: int
 ) -> NDArray[np.float64]:
-    """Computes, for n ranked items, the probability of one of the first ``cutoff`` places (first
-    row) and the expected gain (second row), (2, n).
+    """Computes, for n ranked items, the probability of a place up to ``cutoff`` (first row) and the
+    expected gain (second row), (2, n).
 
     ``n_above``: for each ranked item, the number of items with a higher score, (n,).
     ``n_tied``: for each ranked item, the number of other items with an equal score, (n,).

@@ -10,8 +10,9 @@ ranked among all items without an interaction of the user.
 - Ties: metrics are expectations over a random order of items with equal scores.
 - Baseline: the same items are ranked by popularity among the training users.
 
-Source: Wang et al. 2021 (PrivRec), section 3.3, equations 10 and 11. Equation 11 has neither a mean
-over tested interactions nor a normalization, which is 1 for one relevant item per list.
+Source: Wang et al. 2021 (PrivRec), section 3.3, equations 10 and 11. Unlike equation 11, NDCG@K
+here is a mean over tested interactions. Its normalization is 1, because a list has one relevant
+item.
 """
 
 from __future__ import annotations
@@ -120,15 +121,14 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
 def count_rivals(
     scores: NDArray[np.float64], tested: NDArray[np.bool_], no_interaction: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Counts, for each tested item of each user, the rivals: the items without an interaction of
-    the user.
+    """Counts the rivals of each tested item: the items without an interaction of the user.
 
     - ``scores``: scores of all items, one row per user, (n, n_items).
     - ``tested``: true for tested items of the user, (n, n_items).
     - ``no_interaction``: true for items without any interaction of the user, (n, n_items).
 
-    The rows of the result (3, number of tested items) are the numbers of rivals with a higher
-    score, with an equal score, and in total.
+    The result has shape (3, number of tested items). Its rows are the numbers of rivals with a
+    higher score, with an equal score, and in total.
     """
     counts = []
     for row, items, others in zip(scores, tested, no_interaction, strict=True):

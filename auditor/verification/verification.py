@@ -161,8 +161,8 @@ class Verification:
         )
 
     def waiving(self, allow: Collection[str]) -> Verification:
-        """Returns a copy that is judged again without the failed checks named in ``allow``, and
-        without their bounds.
+        """Returns a copy with a new verdict, without the failed checks named in ``allow`` and their
+        bounds.
 
         ``allow`` may also contain "not-tested", which is not a check. Raises InputError for any
         other name that is not a check.

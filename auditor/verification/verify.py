@@ -289,8 +289,8 @@ def verify_ldp(
         returns one output, and fewer for wide outputs. The checks draw at most half as many
         outputs in addition, and a few hundred to compare calls that return many outputs.
     seconds : approximate time limit for draws, in seconds; None for no limit. If ``samples`` draws
-        would take longer, fewer are made. The number depends on the load of the machine. The field
-        ``method`` of the result states it; give it as ``samples`` to repeat the result.
+        would take longer, fewer are made, depending on the load of the machine. To repeat a result,
+        give the number in its field ``method`` as ``samples``.
     confidence : confidence of a measured bound.
     seed : seed of the draws.
     trace : whether to trace a callable first, by running every path of its random draws, which

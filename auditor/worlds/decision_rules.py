@@ -107,10 +107,11 @@ class RuleTestPlan:
     ) -> Floats:
         """Predicts the lower bound on epsilon that a rule will give in its later test.
 
-        right, wrong: numbers of right and of wrong guesses so far (arrays broadcast).
-        n_draws: number of draws in which these guesses were counted.
+        right, wrong: numbers of right and of wrong guesses in draws before the test (arrays
+            broadcast).
+        n_draws: number of these draws.
         both: whether the rule guesses both worlds (inputs), or only one.
-        unseen: number that is added to ``wrong``, for possible wrong guesses that did not occur.
+        unseen: number added to ``wrong``, for wrong guesses that are possible but did not occur.
         """
         delta, alpha = self.delta, self.alpha
         revealed, alpha = limit_delta_guesses(self.n_draws, both=both, delta=delta, alpha=alpha)
@@ -132,7 +133,7 @@ def smooth_counts(counts: WorldCounts, middles: Floats) -> WorldCounts | None:
     middles: mean value of the outputs in each interval (m,); NaN for an empty interval.
 
     The result is None if too few intervals have outputs, or if the counts of a tail contradict the
-    model. It serves to choose a rule; no bound depends on it.
+    model. Smoothed counts serve only to choose a rule.
     """
     first, second = counts
     known = (first + second > 0) & np.isfinite(middles)
@@ -232,9 +233,9 @@ class RatedGuesses(NamedTuple):
 
     cautious_epsilon_bound: prediction for comparing rules on different statistics, reduced by
         ``RuleTestPlan.margin`` standard errors.
-    bold_epsilon_bound: prediction for comparing rules on one statistic. It equals
-        ``cautious_epsilon_bound``, except for the rule of ``find_guesses_by_model``, for which it
-        is reduced by only 0.3 standard errors.
+    bold_epsilon_bound: prediction for comparing rules on one statistic. For rules of
+        ``find_guesses_by_model``, it is reduced by 0.3 standard errors. For all other rules, it
+        equals ``cautious_epsilon_bound``.
     guess_table: the guess in each interval (m,): FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
@@ -254,12 +255,12 @@ def propose_rules(
         the order of the draws.
     budget: settings of the later test, from which bounds are predicted.
 
-    A rule guesses a world in one of these parts of the statistic's range:
+    Rules of these kinds are proposed:
 
-    - above one cut, and below another cut;
-    - in the intervals with a large log-ratio of the two worlds' counts;
-    - only in the few intervals with the largest log-ratios, if there are many values and some
-      repeat.
+    - guesses in the tails: above one cut, and below another;
+    - guesses in the intervals with a large log-ratio of the two worlds' counts;
+    - guesses only in the few intervals with the largest log-ratios, if there are many values and
+      some repeat.
     """
     prescribed = statistic.cuts
     cuts = make_cuts(np.concatenate([first, second])) if prescribed is None else prescribed
@@ -295,11 +296,14 @@ def propose_rules(
 
 
 def find_guesses_by_cuts(halves: WorldCounts, budget: RuleTestPlan) -> RatedGuesses:
-    """Returns the best rule that guesses an input (world) above one cut and below another cut.
+    """Returns the best rule that guesses a world (input) above one cut, and a world below another
+    cut.
 
-    halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
-        interval, (2, 2, m).
+    halves: counts of the outputs that select a rule, by half of these outputs, world and interval,
+        (2, 2, m).
     budget: settings of the later test, from which the bound is predicted.
+
+    The rule abstains between the cuts. It may omit one of the two guesses.
     """
     right, wrong, both = 0.0, 0.0, False
     for train, test in (halves, halves[::-1]):
@@ -316,8 +320,7 @@ def find_guesses_by_cuts(halves: WorldCounts, budget: RuleTestPlan) -> RatedGues
 def find_guesses_by_model(
     halves: WorldCounts, means: Floats, budget: RuleTestPlan
 ) -> RatedGuesses | None:
-    """Returns the best rule that guesses an input (world) above one cut and below another, by a
-    fitted model.
+    """Returns the best rule like those of ``find_guesses_by_cuts``, rated also by a fitted model.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
         interval, (2, 2, m).

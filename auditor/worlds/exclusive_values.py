@@ -25,8 +25,8 @@ _BLOCK = 1 << 22
 def hash_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
     """Returns a 64-bit hash (n,) of each of ``rows`` (n, d) of integers, booleans or strings.
 
-    Two different rows have equal hashes with probability 2^-64 times a small power of 2. The hash
-    of a single number is the number. Source: Carter and Wegman 1979, multilinear hashing.
+    Two different rows have equal hashes with a probability of at most a small multiple of 2^-64.
+    The hash of a single number is the number. Source: Carter and Wegman 1979, multilinear hashing.
     """
     # The hash is the sum of the entries, or of their characters, each times a random 64-bit weight
     # of its place, modulo 2^64. Padding strings to another width adds zeros, which do not change
@@ -80,8 +80,8 @@ class ExclusiveSet:
 
     entry_index: index of the entry of an output that takes these values; None for whole outputs.
     name: name of the entry or output.
-    value_lower_ends, value_upper_ends: increasing lower and upper ends of each value (m,). The ends
-        differ only for floats, because floats within rounding count as one value.
+    value_lower_ends, value_upper_ends: lower and upper end of each value (m,), both increasing.
+        They differ only for floats, which count as one value if they differ by rounding only.
     world_by_value: the world of each value (m,): FIRST (1) or SECOND (-1).
     examples_by_world: descriptions of some values of each world, by FIRST and SECOND.
     """
@@ -200,13 +200,13 @@ def find_exclusive_rules(
 
     outputs: outputs of each world that select rules, (n, *shape) each. At most 64 entries of an
         output are examined.
-    pairs: pairs of indices of worlds. The result lacks a pair for which no rule exists.
+    pairs: pairs of indices of worlds. The result omits a pair without a rule.
     budget: settings of the later test, from which the bound of a rule is predicted.
     namer: gives names to the entries of an output; None for default names.
 
     A rule guesses a world by one of these criteria:
 
-    - entries, or the whole output, have values that occurred in this world only;
+    - values of entries, or the whole output, occurred in this world only;
     - an entry lies in the range of this world only. The ranges extend slightly beyond the values
       that occurred.
     """

@@ -148,10 +148,10 @@ class OutputEncoder:
         return f"{('kind of ', '', 'checksum of ')[what]}{self.name_field(column)}"
 
     def include_related_columns(self, columns: Collection[int]) -> tuple[int, ...]:
-        """Returns ``columns`` together with the columns that encode related fields of an output.
+        """Returns ``columns`` together with the columns that encode related values of an output.
 
-        A field is a value in an output. Two fields are related if one is a part of the other: a
-        word or a letter of a text, or a value in a JSON text.
+        Two values are related if one is a part of the other: a word or a letter of a text, or a
+        value in a JSON text.
         """
         own_paths = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
         holders = {path.partition(_PIECE)[0] for path in own_paths}

@@ -213,8 +213,8 @@ def plan_coin_tosses(*available: int) -> tuple[int, float]:
 def limit_delta_guesses(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """Returns how many outputs at most reveal which of two inputs they come from, and the remaining
-    error.
+    """Returns the maximum number of outputs that reveal which of two inputs they come from, and the
+    remaining error.
 
     An output may reveal its input with probability ``delta``. A lower bound on epsilon at ``delta``
     discounts these outputs.
@@ -222,8 +222,8 @@ def limit_delta_guesses(
     draws: number of outputs.
     both: whether the rule guesses either input; if false, it guesses one input or abstains.
     delta: delta of the lower bound on epsilon.
-    alpha: error of the lower bound, 1 minus its confidence. A tenth of it is spent: more outputs
-        than the returned maximum reveal their input with probability alpha / 10 at most.
+    alpha: error of the lower bound, 1 minus its confidence. The maximum is exceeded with
+        probability alpha / 10 at most, and nine tenths of alpha remain.
     share: probability with which an output comes from the guessed input, if only one is guessed.
 
     If ``delta`` is 0, the maximum is 0 and all of alpha remains. Source: Kairouz, Oh and Viswanath
@@ -438,8 +438,10 @@ def _count_beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp
 def find_attainable_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
     """Returns the largest lower bound on epsilon that n and m scores could give.
 
-    This bound follows if all scores ``one`` (n,) under one input exceed all scores ``other`` (m,)
-    under the other input. Only n, m and whether all scores are 0 or 1 affect the result.
+    one, other: scores under one input, (n,), and under the other input, (m,). Only n, m and whether
+        all scores are 0 or 1 matter.
+
+    This bound would follow if all scores under one input exceeded all scores under the other input.
     """
     expected = predict_binary_bound if _is_binary(one, other) else predict_rank_bound
     return max(
@@ -454,8 +456,8 @@ def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha
     Numbers of scores beyond each threshold are assumed to equal their expectation.
 
     n, m: numbers of scores under the first and under the second input.
-    rates: probabilities P (first input) and Q (second input) of each of k events "a score is beyond
-        a threshold", two arrays (k,). The largest bound is returned.
+    rates: P (first input) and Q (second input), the probabilities of each of k events "a score is
+        beyond a threshold", two arrays (k,). The event with the largest bound counts.
     alpha: total error, 1 minus the confidence of all limits together.
     """
     p, q = rates

@@ -131,8 +131,8 @@ def _gaussian_rates(epsilon: float, delta: float) -> EventRates:
 class RefutationDraws:
     """Approximate numbers of draws per input that refute a claim of half the true epsilon.
 
-    The estimator is assumed to use the best rule, and counts to equal their expectation. A number
-    above 10^9 is None.
+    A number above 10^9 is None. The numbers hold for the best rule, if counts equal their
+    expectation.
 
     n_draws_randomized_response: number for randomized response, for which a false claim is refuted
         most easily.

@@ -37,8 +37,8 @@ def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
     means. The covariance is shrunk towards a multiple of the identity (Ledoit and Wolf 2004).
 
     rows: feature vectors (n, d); d may exceed n.
-    contrasts: for each discriminant, one weight per row (n, k), from ``make_contrast_weights``. The
-        weighted sum of the rows is a difference of two class means.
+    contrasts: weights of the rows for each discriminant (n, k), from ``make_contrast_weights``. The
+        weighted sum of the rows is the difference of the class means.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -172,13 +172,14 @@ class OneRunGuesses:
         """Checks whether a mechanism with a given trade-off function f can explain the right
         guesses.
 
-        The check succeeds if ``n_right`` or more right guesses may have probability ``alpha``.
+        The check succeeds if ``n_right`` or more right guesses may have a probability of at least
+        ``alpha``.
 
         inverse: inverse on [0, 1] of F = 1 - f.
         alpha: error, 1 minus the confidence.
 
-        Source: Mahloujifar, Melis and Chaudhuri 2024 (Auditing f-DP in one run). The halved curve,
-        for guesses that are all "in" or all "out", is derived here.
+        Source: Mahloujifar, Melis and Chaudhuri 2024 (Auditing f-DP in one run). For guesses that
+        are all "in" or all "out", F(2x) / 2 replaces F(x), which is derived here.
         """
         # Let r be the number of guesses, N the number of right guesses among them, v the counted
         # value of N, m the number of canaries, and M_c = P[N >= c]. The check is whether M_v may be
@@ -213,12 +214,11 @@ class OneRunGuesses:
     def find_max_refuted_param(
         self, inverse: Callable[[float], Callable[[float], float]], alpha: float
     ) -> float:
-        """Returns the largest parameter whose trade-off curve cannot explain the counted guesses
-        (``is_within_trade_off``).
+        """Returns the largest parameter whose trade-off curve cannot explain the counted guesses.
 
-        inverse: function that maps a parameter to the inverse of F = 1 - f, for the trade-off
-            function f with this parameter. F must rise with the parameter.
-        alpha: error, 1 minus the confidence.
+        inverse: function from a parameter to the inverse of F = 1 - f, for the trade-off function f
+            with this parameter. F must rise with the parameter.
+        alpha: error, 1 minus the confidence, as in ``is_within_trade_off``.
         """
 
         def is_explained(parameter: float) -> bool:

@@ -41,12 +41,12 @@ _TAIL, _BEFORE = 8, 4
 
 @dataclass(frozen=True, slots=True)
 class NoiseDensity:
-    """The logarithm of a noise density, interpolated linearly between points, with exponential
-    tails.
+    """The logarithm of a noise density: linear between points, with exponential tails of the
+    density.
 
     points, log_densities: increasing points (k,), and the log-density at each point (k,).
-    tail_parameters: for the lower and the upper tail, the value where it begins, its decay rate and
-        the log-density where it begins, (3, 2).
+    tail_parameters: three rows for the lower and the upper tail (3, 2): where the tail begins, its
+        decay rate, and the log-density where it begins.
     """
 
     points: Floats
@@ -101,8 +101,8 @@ class CoordinateScorer:
     noise_lower_ends, noise_upper_ends: ends of the range of each coordinate's values in each world,
         slightly beyond the values that occurred, (2, k) each.
     density: density of the noise of all k coordinates; None if k is 0.
-    repeated_values: smallest and largest value that many messages of a world share, (world, 2, d);
-        NaN if there is no such value.
+    repeated_values: for each world, the smallest and the largest value that many of its messages
+        share and few of the other world, (2, 2, d); NaN if there is no such value.
     grid_steps: step of the grid of equally spaced numbers that contains all values of a coordinate
         in a world, (2, d); 0 if there is no grid.
     grid_offsets: a point on the grid, per world and coordinate, (2, d).
@@ -125,8 +125,8 @@ class CoordinateScorer:
         ``first``, ``second``: messages under each input, (n, d), if possible drawn with common
             random numbers.
 
-        The noise of a coordinate is modelled only if the worlds differ more in it than two halves
-        of the messages do by chance.
+        The noise of a coordinate is modelled only if the worlds differ in it by more than chance,
+        as measured between two halves of the messages.
         """
         worlds = np.stack([first, second])
         halves = worlds[:, 0::2], worlds[:, 1::2]
@@ -363,8 +363,8 @@ def choose_run_scorer(
     fit_rule: function that learns a rule from the features of two worlds, such as
         ``learn_run_scorer``.
     first, second: features (n, f) of runs in each world.
-    n_single: number of features, in the last columns, each of which may be used alone; the fitted
-        rule ignores these columns.
+    n_single: number of last columns whose features may be used alone; the fitted rule ignores these
+        columns.
     budget: settings of the later test, from which the lower bound on epsilon by a rule is
         predicted.
 
@@ -443,8 +443,8 @@ class LinearRule:
     def fit_single_feature(cls, first: Floats, second: Floats) -> LinearRule | None:
         """Returns a rule on the single feature with the largest gap between two inputs (worlds).
 
-        The gap is the distance between the values of the two worlds, divided by the feature's wider
-        range within a world. The result is None if no gap exceeds 1.
+        The gap is the distance between the feature's ranges in the two worlds, divided by the width
+        of the wider range. The result is None if no gap exceeds 1.
 
         ``first``, ``second``: features (n, f) of runs in each world.
         """

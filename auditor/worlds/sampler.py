@@ -331,10 +331,11 @@ class Sampler:
         return replace(self, allowance=DrawAllowance(max_outputs))
 
     def make_output_shape_sampler(self) -> Sampler:
-        """Returns a sampler whose outputs are the shapes of this sampler's outputs, as texts.
+        """Returns a sampler whose outputs are texts that state the shapes of this sampler's
+        outputs.
 
-        Drawing raises InputError if the shape varies for one input. All outputs of one call have
-        the same shape, so the texts of a call are not independent draws.
+        Drawing raises InputError if the shape varies for one input. A call gives one shape for all
+        its outputs, so the texts of a call are not independent draws.
         """
         known: dict[str, tuple[int, ...]] = {}
 

@@ -84,17 +84,15 @@ _CHANCE = 1e-9  # probability below which equal counts are not attributed to cha
 def check_score_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     """Raises InputError if equal values among canary scores contradict independent trainings.
 
-    ``inside``, ``outside``: scores with the canary in the training and without it, shapes (n, ...)
-        and (m, ...).
+    ``inside``, ``outside``: scores with the canary in the training, (n, ...), and without it, (m,
+        ...).
 
     There are two contradictions:
 
-    - every value occurs r times, 2 r times and so on, as if each score were logged r > 1 times;
+    - all values occur r, 2 r, 3 r, ... times, as if each score were logged r > 1 times;
     - numbers with many digits repeat within one array, but do not occur in the other array, more
-      often than by chance.
-
-    Whole numbers, short decimals, short binary numbers and fractions with a small denominator may
-    repeat.
+      often than by chance. Whole numbers, short decimals, short binary numbers and fractions with a
+      small denominator may repeat.
     """
     sides = [each.reshape(len(each), -1) for each in (inside, outside)]
     every = np.concatenate(sides)
@@ -239,14 +237,16 @@ class CanaryScores(_Scores):
 
         in_scores, out_scores: scores with the canary in the training, (n, *shape), and without it,
             (m, *shape).
-        in_ids, out_ids: identifier of the canary of each score, (n,) and (m,), once per array.
+        in_ids, out_ids: identifier of the canary of each score, (n,) and (m,); omit both if
+            unknown.
         repeats: whether to accept equal scores that contradict independent trainings
             (``check_score_repeats``).
 
         Raises InputError in these cases:
 
         - scores are NaN or not numbers, or fewer than ``MIN_SAMPLES`` of either kind;
-        - identifiers are missing or repeated;
+        - scores of the two arrays have different shapes;
+        - identifiers are missing for some scores, or repeated within an array;
         - equal scores are not accepted.
         """
         inside = _check(in_scores, in_ids, "the canary in", MIN_SAMPLES)
@@ -368,8 +368,9 @@ class OneRunScores(_Scores):
         Raises InputError in these cases:
 
         - scores are NaN or not numbers, or fewer than ``MIN_CANARIES``;
-        - identifiers are missing or repeated;
-        - the number of included canaries is implausible for fair coins;
+        - identifiers are missing for some canaries, or repeated;
+        - ``included`` has another shape or type, or its number of included canaries is implausible
+          for fair coins;
         - equal scores are not accepted.
         """
         array = _check(scores, ids, "canaries of one training", MIN_CANARIES)
@@ -407,8 +408,8 @@ class OneRunScores(_Scores):
         repeats: whether to accept equal scores that are too frequent for separate canaries
             (``check_score_repeats``).
 
-        Raises InputError in the cases of ``build``, if only one array of identifiers is given, and
-        for scores of different shapes.
+        Raises InputError in the cases of ``build``. Further cases are one array of identifiers
+        without the other, and scores of different shapes.
         """
         inside = as_array(in_scores, "the canary in")
         outside = as_array(out_scores, "the canary out")

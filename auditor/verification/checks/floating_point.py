@@ -43,9 +43,9 @@ class MonotoneSampler:
     ``sampler``: the randomizer.
     ``is_rising``: True if the output numbers increase with the uniforms, False if they decrease.
 
-    Examples are randomizers that invert a distribution function, or that use numpy's ``laplace``,
-    ``logistic``, ``gumbel`` or ``uniform``. Not of this kind are numpy's ``normal`` (ziggurat) and
-    torch's samplers.
+    Examples are randomizers that use numpy's ``laplace``, ``logistic``, ``gumbel`` or ``uniform``,
+    or that invert a distribution function. Counterexamples are numpy's ``normal`` and torch's
+    samplers.
     """
 
     # Bisection finds the uniforms from which an output can come. For this the randomizer itself is
@@ -59,8 +59,7 @@ class MonotoneSampler:
     def recognise(
         cls, sampler: Sampler, inputs: list[Any], shape: tuple[int, ...], rng: np.random.Generator
     ) -> MonotoneSampler | None:
-        """Returns ``sampler`` as a ``MonotoneSampler`` if it satisfies four conditions, otherwise
-        None.
+        """Returns ``sampler`` as a ``MonotoneSampler`` if it meets four conditions, otherwise None.
 
         ``inputs``: inputs whose outputs are examined.
         ``shape``: shape of one output, with at most 32 numbers.
@@ -68,7 +67,7 @@ class MonotoneSampler:
 
         The conditions are:
 
-        - Each output number takes two words of a Mersenne twister, as a uniform double does.
+        - Each output number uses two words of a Mersenne twister, as one uniform double does.
         - The outputs do not depend on the bits of these words that a uniform double does not use.
         - A permutation of the uniforms permutes the output numbers in the same way.
         - The output numbers increase (or decrease) with the uniforms throughout.
@@ -109,14 +108,13 @@ class MonotoneSampler:
     def flag_impossible_outputs(
         self, value: Any, outputs: NDArray[np.float64]
     ) -> NDArray[np.bool_] | None:
-        """Flags output numbers that the randomizer cannot return for the input ``value``, because
-        of rounding.
+        """Flags output numbers that rounding makes impossible for the input ``value``.
 
         ``outputs``: outputs for another input (n, *shape).
 
-        Returns one flag per number (n, *shape). A number is flagged if some uniforms give smaller
-        numbers and some give larger ones for ``value``, but none gives the number itself. The
-        result is None if, near these numbers, the outputs for ``value`` are not monotone in the
+        Returns one flag per number (n, *shape). A number is flagged if, for ``value``, some
+        uniforms give smaller numbers and some give larger ones, but none gives the number itself.
+        The result is None if the outputs for ``value`` near these numbers are not monotone in the
         uniforms.
         """
         # Bisection over all 2^53 uniforms finds the uniform at which the outputs for ``value``
@@ -208,16 +206,15 @@ def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     the value (Mironov 2012, "On significance of the least significant bits for differential
     privacy"). Three methods look for outputs that are possible for one input only:
 
-    - The sign of zero: the counts of outputs with -0.0, which is stored with its sign, are
-      compared.
+    - Sign of zero: the counts of outputs with -0.0 are compared between inputs.
     - Inversion, for a ``MonotoneSampler``, such as ``value + rng.laplace()``: the check measures
       the share of one input's outputs that another input cannot give. If the lower confidence limit
       of the share exceeds delta, any epsilon is refuted.
-    - Cells of numbers with equal sign, exponent and lowest set bit: the check looks for cells that
-      occur under one input only.
+    - Groups of numbers with equal sign, exponent and lowest set bit: the check looks for groups
+      that occur under one input only.
 
-    Limitation: if the sampler cannot be inverted (numpy's ``normal``, torch), the check misses two
-    inputs with different doubles of equal lowest set bit.
+    Limitation: without inversion (numpy's ``normal``, torch), the check misses a fault if the two
+    inputs are doubles with equal lowest set bits.
     """
     # Inversion: an output counts if no uniform gives it for the other input, although some uniforms
     # give smaller and larger outputs. Cells: the first half of the draws selects cells that occur

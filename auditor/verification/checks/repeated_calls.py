@@ -178,15 +178,15 @@ def _wrap_steps(steps: NDArray[np.float64], period: float) -> NDArray[np.float64
 def remove_drift(
     outputs: NDArray[Any], places: NDArray[np.integer[Any]], claim: ClaimUnderTest
 ) -> NDArray[np.float64] | None:
-    """Subtracts slow changes over calls from outputs; None if the remaining noise refutes the
+    """Returns ``outputs`` without slow changes over calls; None if the remaining noise refutes the
     claim.
 
     ``outputs``: outputs in the order of calls (n, d).
     ``places``: index of the input of each call (n,).
     ``claim``: the claim under test.
 
-    An adversary who knows the slow changes sees the returned differences. Columns with few distinct
-    values are not changed.
+    The result, (n, d), is the view of an adversary who knows the slow changes. Columns with few
+    distinct values are not changed.
     """
     # The level of a column at a call is the median of the surrounding calls, after the median of
     # each input has been subtracted. The claim is tested on the outputs less the level: quantiles
@@ -221,9 +221,8 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
 
     For each input, two batches of outputs are drawn with two seeds, and compared.
 
-    - The check fails if the batches agree at every position, unless chance explains it.
-    - Two inputs with different batches of this kind refute any finite epsilon: an adversary who
-      knows the noise recognises the input.
+    - The check fails if the two batches are equal, unless chance explains it. If two such inputs
+      have different outputs, any finite epsilon is refuted: the repeated outputs reveal the input.
     - If all outputs for one input are equal, their value is counted among the outputs for another
       input. The check fails if the counts refute the claim.
     - A randomizer that gives different outputs even with the same seed passes the check.

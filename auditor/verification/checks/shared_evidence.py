@@ -180,7 +180,8 @@ def check_call_independence(
 
     ``calls``: outputs of c calls for n outputs each, per input (inputs, c, n, d).
     ``inputs``: the inputs, in the order of ``calls``.
-    ``clock_columns``: columns without fresh noise, such as the time, which the check may leave out.
+    ``clock_columns``: columns without fresh noise, such as the time. A check that fails is repeated
+        without them.
 
     Returns a failed check, or None if no fault is found.
     """

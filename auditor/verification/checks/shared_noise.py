@@ -35,12 +35,12 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
 
     - Calls: by ``check_call_independence`` if a call returns many outputs, otherwise by
       ``check_call_pairs``.
-    - Entries of an output (the first 64): by combinations, which are weighted sums, or an exclusive
-      or of two-valued entries. The check fails if a combination without noise distinguishes two
+    - Entries of an output (the first 64): by weighted sums of entries, and by the exclusive or of
+      two-valued entries. The check fails if such a combination has no noise, and distinguishes two
       inputs more often than the claim allows.
 
-    An entry may follow the order of calls equally for every input, such as a counter. The result
-    mentions it, but it is not a fault.
+    An entry that follows the order of calls equally for every input, such as a counter, is
+    mentioned in the result, but is not a fault.
     """
     # A combination is selected if it is constant in the first half of the draws for each of two
     # inputs, but differs between them, and is counted in the second half. A combination that is

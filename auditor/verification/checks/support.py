@@ -38,9 +38,9 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
 
     - If the randomizer states a distribution: the check searches its worst-case outputs and the
       drawn outputs for one that has probability zero under another input.
-    - Otherwise: the first half of the draws selects events that never occurred for one input. The
-      check fails if such an event never occurs for this input in the second half either, but occurs
-      for another input more often than the claim allows.
+    - Otherwise: events are selected that never occurred for one input in the first half of the
+      draws. The second half decides: the check fails if an event again never occurs for this input,
+      but occurs for another input more often than the claim allows.
 
     The error probability is at most ``MAX_FALSE_ALARM_PROB``, 1e-6.
     """

@@ -50,7 +50,7 @@ class EpsilonBound(NamedTuple):
     """Lower bound on epsilon that follows from counts of events, with its distinguishing event.
 
     epsilon: the lower bound.
-    largest_possible: the bound that would follow if every guess of the input were right.
+    largest_possible: the lower bound if all guesses of the input were right.
     witness: the event that distinguishes the inputs; None if no event was chosen.
     """
 
@@ -60,7 +60,7 @@ class EpsilonBound(NamedTuple):
 
 
 class BoundResult(NamedTuple):
-    """Result of a measurement: its number of draws, and its lower bound as a function of the error.
+    """Result of a measurement: its number of draws, and a function that computes its lower bound.
 
     n_draws: number of draws in all worlds (inputs) together.
     compute_bound: function from the error alpha (1 minus the confidence) to the bound.
@@ -205,10 +205,10 @@ class Estimator(ABC):
 def search_min_samples(enough: Callable[[int], bool], max_samples: int) -> int | None:
     """Returns the smallest number of samples, from ``MIN_SAMPLES`` on, that is ``enough``.
 
-    enough: function that checks whether a number of samples suffices. If one number does, all
-        larger numbers must.
-    max_samples: maximum number of samples. The search doubles the number; the result is None if the
-        doubled number exceeds the maximum.
+    enough: function that checks whether a number of samples suffices. If a number suffices, all
+        larger numbers must suffice.
+    max_samples: limit of the search, which doubles the number. The result is None if the doubled
+        number exceeds the limit.
     """
     samples = MIN_SAMPLES
     while not enough(samples):

@@ -23,16 +23,15 @@ class JointBinomial(base.Estimator):
     """Estimator of a lower bound on epsilon from guesses of the input (world) behind each output.
 
     Some draws select decision rules, and the guesses of these rules are counted on the other draws.
-    A confidence limit from the counts is the bound. It holds at the stated confidence, for any
-    outputs and any rule.
+    The bound holds at the stated confidence, for any outputs and any rule.
 
     1. Selection: a tenth of the draws of each world (at least 2,000, but at most half of the draws
        and at most 200,000) selects up to two rules that guess between two worlds, or abstain. With
        enough draws, a further tenth compares promising rules (``SelectionDraws.select_rules``).
-    2. Test: a fair coin chooses the world of each remaining draw, and right and wrong guesses are
-       counted (``GuessCounts``).
-    3. Bound: the limit of the first rule has nine tenths of the error, the limit of the second rule
-       one tenth (Bonferroni). The larger limit is returned.
+    2. Test: a coin chooses the world of each remaining draw, and right and wrong guesses are
+       counted (``GuessCounts``). The coin is fair for new draws.
+    3. Bound: a confidence limit is computed from the counts of each rule. The first rule has nine
+       tenths of the error, the second rule one tenth (Bonferroni). The larger limit is the bound.
 
     A few stored outputs (``Worlds.stored_outputs``) remain unused, because coins choose how many
     outputs of each world are used.
@@ -129,9 +128,9 @@ class AllThresholds(base.Estimator):
     An output must be one of the following:
 
     - a single number (score);
-    - a stored row of numbers. Some rows then select a rule that guesses the world (input). The
-      score of each remaining row is 1 if the rule guesses the world that has fewer remaining rows,
-      and otherwise 0.
+    - a stored row of numbers. Some rows select a rule that guesses the world (input) of a row. Let
+      A be the world with fewer remaining rows. A remaining row has the score 1 if the rule guesses
+      A, and otherwise 0.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.wrap(lambda p, rng, size: rng.random(size) < p).make_worlds([0.5, 0.9])
