@@ -132,8 +132,9 @@ class System(Checked, Target, ABC):
     def name(self) -> str:
         """Name of the system on the command line.
 
-        The name is derived from the file's name or, in a file whose name ends in "systems", from
-        the class's name. A class attribute ``called`` replaces both; subclasses do not inherit it.
+        The name follows from the name of the class's file. If the file's name ends in "systems",
+        the name follows from the name of the class. A class attribute ``called`` replaces both;
+        subclasses do not inherit this attribute.
         """
         return _get_name(type(self))
 
@@ -418,9 +419,9 @@ def get_broadcast_array(
 class ReportDistribution(Checked):
     """Distribution of one report: a random coordinate of a client's vector, and one random bit.
 
-    The coordinate is uniform. The bit is a randomized sign of the vector's entry v, in [-1, 1], at
-    this coordinate. A report is coded as the integer 2 coordinate + bit. Source: Minto et al. 2021,
-    Algorithm 1.
+    The coordinate is uniform. The bit is a randomized sign of the vector's entry at this
+    coordinate, a number in [-1, 1]. A report is coded as the integer 2 coordinate + bit. Source:
+    Minto et al. 2021, Algorithm 1.
 
     epsilon: epsilon of one report.
     dimension: number of coordinates of the vector.
@@ -484,7 +485,7 @@ class ReportingSystem(System):
 
         The event composes one event per report:
 
-        - For the server: the local randomization of the report.
+        - For the server: the client's randomization of the report.
         - For all other adversaries: a shuffle of one report of every user.
 
         The result is ``NonPrivateDpEvent`` if the scope protects whether a user takes part.

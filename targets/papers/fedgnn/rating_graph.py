@@ -58,16 +58,16 @@ class RatingGraphSystem(System):
     """Base class of rating predictors with one graph convolution and a squared error per rating.
 
     A user's embedding is h = A m, with a layer A and the mean m of the embeddings of the user's
-    items. If neighbouring users (users of a common item) are known, m is averaged with the mean of
-    their embeddings. The predicted rating of an item with embedding v is ``level`` + ``best`` h.v.
+    items. If neighbours (users with a common item) are known, m is averaged with the mean of their
+    embeddings. The predicted rating of an item with embedding v is ``level`` + ``best`` h.v.
 
-    With a ``user_rate`` above 0 the user's embedding is h = A m + e, as in the papers of FedGNN and
+    With a ``user_rate`` above 0 a user's embedding is h = A m + e, as in the papers of FedGNN and
     FedPerGNN. The user's own vector e begins at 0 and stays on the device.
 
     ``dimension``: number d of entries of an embedding, as in the released code.
     ``learning_rate``: learning rate, as in the released code.
-    ``best``: factor of h.v in a predicted rating; chosen here. The default is the best rating, 5.
-    ``level``: base of predicted ratings: the predicted rating if h.v is 0; chosen here.
+    ``best``: factor of h.v in a predicted rating, by default the best rating 5; chosen here.
+    ``level``: predicted rating if h.v is 0; chosen here.
     ``init_scale``: standard deviation of the initial item embeddings; chosen here.
     ``user_rate``: learning rate of the user's own vector e; 0 if there is no such vector.
     ``norm``: norm by which a message is clipped, the largest absolute value ("max") or "l2".
@@ -129,8 +129,9 @@ class RatingGraphSystem(System):
     def make_randomizer(self, population: Population) -> ComponentLaplace:
         """Returns the mechanism that adds Laplace noise to all numbers of a message.
 
-        The worst inputs are opposite corners of the cube of clipped messages. If messages are
-        clipped by their L2 norm, the cube is the largest one within the L2 ball.
+        The inputs of the mechanism are limited to a cube: all clipped messages or, if messages are
+        clipped by their L2 norm, the largest cube of such messages. Two opposite corners of the
+        cube are the worst inputs.
         """
         count = self.count_model_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
@@ -140,11 +141,14 @@ class RatingGraphSystem(System):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism that adds the Laplace noise to the protected part of the messages.
 
-        - Unit of ``scope`` is a coordinate: the noise on one entry.
-        - Unit is a user or a report: the noise on a whole message (``make_randomizer``).
-        - All other units, the presence of a user, and adversaries other than the server: None.
+        The result depends on the protected data:
 
-        If the horizon is a training, the mechanism is repeated for all messages of a user.
+        - one coordinate of a message: the noise on one entry;
+        - a user's data or a report: the noise on a whole message (``make_randomizer``);
+        - all other data, and the participation of a user: None.
+
+        The result is also None for adversaries other than the server. If the horizon is a training,
+        the mechanism is repeated for all messages of a user.
         """
         found: Mechanism
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
@@ -243,7 +247,8 @@ class RatingGraphSystem(System):
         ``own_vectors``: the users' own vectors e, one row per user.
 
         The embedding of a user is h = A m + e, where m is the mean of the embeddings of the user's
-        items. Neighbours are users with a common item; a neighbour counts once per common item.
+        items. Neighbours are users with a common item, including the user; a neighbour counts once
+        per common item.
         """
         # In the papers, a third party matches equal item codes, computes the means and sends them
         # back.
@@ -254,8 +259,8 @@ class RatingGraphSystem(System):
     def average_over_neighbours(self, ratings: sparse.csr_array, users: Floats) -> Floats:
         """Returns the mean of the user embeddings ``users`` over each user's neighbours.
 
-        Neighbours are users with a common item; a neighbour counts once per common item. A user
-        also counts as a neighbour of itself. ``users`` and the result have one row per user.
+        ``users`` and the result have one row per user. Neighbours are users with a common item,
+        including the user; a neighbour counts once per common item.
         """
         met = _mark_interactions(ratings)
         found = met @ np.asarray(met.sum(axis=0)).ravel()
