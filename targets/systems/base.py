@@ -351,7 +351,7 @@ class Claimant(Protocol):
         """Returns the randomized function from the protected data to the adversary's view.
 
         ``scope`` states the protected data (unit) and the adversary (vantage). None if the function
-        is unknown, or if one function does not describe all values of the protected data.
+        is unknown, or if no single function describes all neighbouring inputs.
         """
         return None
 
@@ -452,8 +452,8 @@ class Target(Claimant, Protocol):
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
-        An audit runs the client's code on these users. Empty unless the randomness that a client
-        adds on its own guarantees a finite epsilon at delta 0.
+        An audit runs the client's code on these users. The result is empty if the client's own
+        randomness does not guarantee a finite epsilon at delta 0.
         """
         return ()
 

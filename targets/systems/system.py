@@ -111,8 +111,7 @@ class System(Checked, Target, ABC):
     printed utility. Class attributes, which are the same for all settings:
 
     evaluation: the paper's protocol for measuring utility.
-    unprotected_name: name of the same system without protection on the command line; "" if there is
-        none.
+    unprotected_name: command-line name of the same system without protection; "" if there is none.
     noise_setting: names of the settings that determine the amount of noise; None without noise.
     tuned_values: values of settings, by name, with which the training converges; empty if it
         converges with the paper's values.
@@ -233,10 +232,10 @@ class System(Checked, Target, ABC):
 
         ``interactions``: training data.
         ``rng``: source of all randomness.
-        ``progress``: function that is called after every step of ``train``.
+        ``progress``: function that is called after every round.
         ``compute``: threads, memory and device. Messages beyond ``compute.memory`` bytes are stored
             on disk.
-        ``n_kept_rounds``: number of last steps whose messages are returned; None for all steps.
+        ``n_kept_rounds``: number of last rounds whose messages are returned; None for all rounds.
 
         Raises InputError if the data lack a part that the system needs, or if the training
         diverges.

@@ -486,8 +486,8 @@ class WrappedSystem(System):
         """Returns a function (history, generator) that computes a message, and the list of
         histories.
 
-        The function calls the client with the model ``broadcast``. A history is made from one row
-        of ``profiles``. None if devices may send nothing or keep a state.
+        Each history is made from one row of ``profiles``. The function calls the client with a
+        history and the model ``broadcast``. None if devices may send nothing or keep a state.
         """
         if self.drops_out or requires_arguments(self.client, 4):
             return None

@@ -29,20 +29,17 @@ from fedrec_auditor.targets.transcript import Broadcast
 class UserGradients:
     """Gradients of n users' losses with respect to all trained parameters.
 
-    The parameters are the item table, the layer A and the users' own embeddings. Shapes are for m
-    items and dimension d.
+    The parameters are the item table, the layer A and the users' own embeddings. For m items and
+    dimension d, the gradient row of item j for user i is ``item_weights[i, j] * hidden_vectors[i] +
+    item_row_offsets[i]`` if the user rated the item, else 0.
 
     ``is_rated``: whether a user rated an item, (n, m).
-    ``item_weights``: factor of ``hidden_vectors`` in the gradient row of an item, (n, m).
+    ``item_weights``: factors in the gradient rows, (n, m).
     ``hidden_vectors``: embeddings of the users, (n, d).
-    ``item_row_offsets``: vector that is added to the gradient rows of all items that the user
-        rated, (n, d).
+    ``item_row_offsets``: one summand per user in the gradient rows, (n, d).
     ``user_embedding_gradients``: gradient of the sum of a user's squared errors (not of their mean)
         with respect to the user's embedding, (n, d).
     ``layer_gradients``: gradient with respect to the layer A, (n, d, d).
-
-    The gradient row of item j for user i is ``item_weights[i, j] * hidden_vectors[i] +
-    item_row_offsets[i]`` if the user rated the item, else 0.
     """
 
     is_rated: NDArray[np.bool_]

@@ -82,8 +82,8 @@ def compute_lower_epsilon(*, clients: int, n_users: int, delta: float) -> float:
 class PrintedEpsilon:
     """One epsilon that the paper prints in Table 3 or 4, with its settings.
 
-    All epsilons are for 1000 rounds and noise multiplier 1. The properties are computed here for
-    the settings of the entry.
+    All epsilons are for 1000 rounds and noise multiplier 1. The properties are other epsilons for
+    the same settings, computed here.
 
     ``table``: number of the table, 3 or 4.
     ``clients``: number of clients M per round.
@@ -318,7 +318,7 @@ def compare_epsilons_by_rounds() -> Iterator[ClaimedAndComputed]:
     and for the 1000 rounds that Algorithm 2 runs.
 
     N is the number of users, and M the number of clients per round. The first epsilon is a proved
-    upper bound, the second a lower bound.
+    upper bound. The second is a lower bound.
     """
     for n, m in _DATA_SIZES:
         fewer = _bound_epsilon(_compose_rounds(n, m, n // m, _MULTIPLIER), 1e-6)

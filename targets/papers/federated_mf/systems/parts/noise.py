@@ -363,7 +363,7 @@ class StepNoise:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
 
         If ``descent`` samples each unit (rating or user) independently, sampling amplifies privacy
-        if data of one unit are added, removed or replaced. For all other changes the event has no
+        for adding, removing or replacing data of one unit. For all other changes the event has no
         sampling.
 
         If a step samples n' of a party's n rows (users), as in the paper, the event depends on the
