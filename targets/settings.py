@@ -210,8 +210,8 @@ def describe_setting(cls: type, setting: str) -> str:
     setting: name of the setting
 
     The text is the last text in the setting's annotation, as in ``Annotated[Count, "users per
-    round"]``. Without such a text, the result is the first clause with the setting's name in double
-    backquotes in the docstring of the class, or of a base class.
+    round"]``. Without such a text, a clause of the docstring of the class or a base class is
+    returned: the first with the setting's name in double backquotes.
     """
     beside = [text for name, hint in _hints(cls) if name == setting for text in _get_metadata(hint)]
     if texts := [text for text in beside if isinstance(text, str)]:

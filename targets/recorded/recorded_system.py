@@ -53,8 +53,8 @@ class RecordedMessages(Component):
     kind: meaning of the numbers, such as gradients
     learning_rate: public learning rate r (an update is -r times the sender's gradient), or None
     shape: shape of the part in one message
-    broadcast: the model that the server sent; None if it was not recorded. If messages are models,
-        rows that a file omits as unchanged are those of the broadcast; otherwise they are 0
+    broadcast: the model that the server sent, which has the rows that messages omit if they are
+        models; None if it was not recorded
     round_sums: sums over all messages of the round, by part; None if they were not recorded
     n_items: number of items; item indices in lists must be smaller
     per_client_fields: names of the fields with one entry per client (class attribute)

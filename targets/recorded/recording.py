@@ -90,7 +90,7 @@ class Manifest(BaseModel):
     components: descriptions of the named parts of messages, by name; the key ``"*"`` stands for all
         other parts
     route: strongest position (server, behind a shuffler, ...) of an adversary if all parties follow
-        the protocol; by default the strongest position whose view was recorded
+        the protocol; by default the strongest recorded one
     parties: number of silos (organisations), if the senders are silos instead of users
     rows: for each item, the indices of its h rows in item tables, or its h codes in lists of codes;
         None if row i belongs to item i

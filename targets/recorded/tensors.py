@@ -386,8 +386,7 @@ class PartForm(StrEnum):
 
     FULL: all numbers of the part
     SENT_ROWS: the rows that a client sent
-    MOVED_ROWS: the changed rows. All rows were sent: the remaining ones equal the broadcast if
-        messages are models, and are 0 otherwise
+    MOVED_ROWS: the changed rows; the other rows were sent as in the broadcast (for models) or as 0
     """
 
     FULL = "whole"
@@ -503,8 +502,8 @@ class MessageFile:
     def count_read_elements(self, name: str) -> int:
         """Returns the number of elements that reading one message's part ``name`` holds in memory.
 
-        The result is the size of the part in its largest message, or of the file's largest array in
-        Fortran order if that is larger. Such an array can only be read in full.
+        The result is the size of the part in its largest message, or of a larger array in Fortran
+        order, because such arrays can only be read in full.
         """
         rows = np.diff(self.row_starts.get(name, np.arange(2))).max(initial=0)
         return max(int(rows) * math.prod(self.layouts[name].shape), self.arrays.n_fortran_elements)

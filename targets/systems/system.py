@@ -131,9 +131,8 @@ class System(Checked, Target, ABC):
     def name(self) -> str:
         """Name of the system on the command line.
 
-        The name follows from the name of the class's file. If the file's name ends in "systems",
-        the name follows from the name of the class. A class attribute ``called`` replaces both;
-        subclasses do not inherit this attribute.
+        The name is that of the class's file or, if the file's name ends in "systems", of the class.
+        A class attribute ``called`` replaces both; subclasses do not inherit it.
         """
         return _get_name(type(self))
 
@@ -232,10 +231,10 @@ class System(Checked, Target, ABC):
 
         ``interactions``: training data.
         ``rng``: source of all randomness.
-        ``progress``: function that is called after every round.
+        ``progress``: function that is called after every step of ``train``.
         ``compute``: threads, memory and device. Messages beyond ``compute.memory`` bytes are stored
             on disk.
-        ``n_kept_rounds``: number of last rounds whose messages are returned; None for all rounds.
+        ``n_kept_rounds``: number of last steps whose messages are returned; None for all steps.
 
         Raises InputError if the data lack a part that the system needs, or if the training
         diverges.

@@ -154,9 +154,8 @@ def _copy_std_streams() -> dict[str, tuple[int, int]]:
 def convert_to_input_error(name: str) -> Iterator[None]:
     """Context that converts errors of foreign code to an InputError that names the failing line.
 
-    ``name`` is the name of the foreign code in the error message. Foreign code belongs neither to
-    this program nor to a library. An error whose traceback has no line of foreign code is raised
-    unchanged.
+    ``name`` is the name of the foreign code in the message. Foreign code belongs neither to this
+    program nor to a library. Errors whose traceback has no foreign line do not change.
     """
     try:
         yield

@@ -108,9 +108,9 @@ class WrappedSystem(System):
         the protocol
     settings: public parameters of the system, by name
     proof: accounting events (dp-accounting) of a round or of the training, by horizon, for the unit
-        and vantage of the claims. A noise multiplier is the deviation of the noise divided by the
-        clipping norm of one unit's contribution; ``get_event`` halves it for claims about
-        replacement. The event of a training covers all rounds, even if an audit runs fewer
+        and vantage of the claims. Noise multipliers are deviations divided by the clipping norm of
+        one unit's contribution; ``get_event`` halves them for claims about replacement. The event
+        of a training covers all rounds, even if an audit runs fewer
     scores: function ``scores(model, history)`` that returns the scores of all items; None if
         utility is not measured
     upload_seconds: declared time to compute one message, in seconds; 0 if it is to be estimated
@@ -293,16 +293,13 @@ class WrappedSystem(System):
         return self.stated_claims
 
     def get_event(self, scope: Scope, population: systems.Population) -> DpEvent:
-        """Returns the caller's accounting event (``proof``) for ``scope``.
+        """Returns the caller's accounting event (``proof``) for ``scope``, of a round or else of
+        the training.
 
-        The event of a round is tried first, then the event of the training. An event is used under
-        two conditions:
-
-        - Its period includes the period of ``scope``.
-        - A claim covers ``scope`` with this period. If the claim is about replacement, the noise
-          multipliers of the event are halved.
-
-        If no event is used, the result is ``NonPrivateDpEvent``. ``population`` is not used.
+        An event is used if its period includes that of ``scope``, and a claim covers ``scope`` with
+        the event's period. For a claim about replacement, noise multipliers of the event are
+        halved. Without such an event, the result is ``NonPrivateDpEvent``. ``population`` is not
+        used.
         """
         for horizon in PROOF_HORIZONS:
             wider = replace(scope, horizon=horizon)

@@ -126,9 +126,9 @@ class RatingGraphSystem(System):
     def make_randomizer(self, population: Population) -> ComponentLaplace:
         """Returns the mechanism that adds Laplace noise to all numbers of a message.
 
-        The inputs of the mechanism are limited to a cube: all clipped messages or, if messages are
-        clipped by their L2 norm, the largest cube of such messages. Two opposite corners of the
-        cube are the worst inputs.
+        Inputs are limited to the cube of clipped messages. If messages are clipped by their L2
+        norm, inputs are limited to the largest cube in the L2 ball, whose corners are the worst
+        inputs.
         """
         count = self.count_model_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
@@ -138,14 +138,12 @@ class RatingGraphSystem(System):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism that adds the Laplace noise to the protected part of the messages.
 
-        The result depends on the protected data:
+        - For one coordinate of a message: the noise on one entry.
+        - For a user's data or a report: the noise on a whole message (``make_randomizer``).
+        - For all other data, the participation of a user, and adversaries other than the server:
+          None.
 
-        - one coordinate of a message: the noise on one entry;
-        - a user's data or a report: the noise on a whole message (``make_randomizer``);
-        - all other data, and the participation of a user: None.
-
-        The result is also None for adversaries other than the server. If the horizon is a training,
-        the mechanism is repeated for all messages of a user.
+        If the horizon is a training, the mechanism is repeated for all messages of a user.
         """
         found: Mechanism
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:

@@ -35,8 +35,8 @@ def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
 
     Each of 2,000 simulated trainings stands for some data of a user. The first epoch gives the
     entry a noisy value on a grid. The second epoch moves this value on the grid, and adds noise
-    again. Any two trainings give each output two probabilities. The computed epsilon is the largest
-    log-ratio of two such probabilities.
+    again. The computed epsilon is the largest log-ratio of the probabilities of an output in two
+    trainings.
     """
     # The grid has 9 values. The distributions of the noisy value and of its move are drawn at
     # random. In two trainings the move is fixed: to the lower end of the grid in one, and to the

@@ -154,8 +154,8 @@ class Devices:
         ``interactions``: data of the devices' users.
         ``examples``: examples of each device.
         ``streams``: random streams of the devices.
-        ``batch_size``: number of examples of a minibatch. Numbers above the number of items are
-            lowered to the number of items, rounded up to a multiple of 16.
+        ``batch_size``: number of examples of a minibatch, limited to the number of items (rounded
+            up to a multiple of 16).
         ``device``: torch device of the tensors.
         ``dtype``: data type of the tensors.
         """

@@ -104,7 +104,7 @@ def make_device_messages(
 
     ``change``: change of the model by each device, as arrays by name. "user" (n, du) has the
         embeddings of the user's attributes side by side. "item" (n, width, d) has one row per
-        example. Other arrays have the broadcast's shapes, after the axis of devices.
+        example. Other arrays have the axis n before the broadcast's axes.
     ``examples``: training examples of the devices.
     ``profiles``: interactions and attributes of the devices' users.
     ``model``: the broadcast model, as arrays by name.

@@ -70,7 +70,7 @@ class Privrec(_FeatureSystem):
 
     In the paper (section 2.1) the network reads only features, and no item indices are sent. With
     ``item_ids``, or if the data have no genres, every item has its own embedding. A message then
-    also reveals the items on which the device trained.
+    reveals on which items the device trained.
     """
 
     # Genres alone rank items far worse than Table 1 states: HR@20 on MovieLens-100K is 0.085. With
@@ -253,12 +253,10 @@ class DpPrivrec(Privrec):
         which clients are drawn. The event of a round depends on the change between the neighbouring
         inputs:
 
-        - Data are replaced, of a user or a part of them: the Gaussian mechanism on M of N clients.
-          The sampling amplifies privacy.
-        - A user is added or removed: the Gaussian mechanism with Poisson sampling at rate M/N. The
-          noise multiplier is that for a replaced user (``losses.pairs.FixedSizeSamplePair``).
-        - Any other change: the Gaussian mechanism without sampling, whose epsilon is an upper
-          bound.
+        - Replacement of a user's data: the Gaussian mechanism on M of N clients.
+        - Adding or removing a user: the Gaussian mechanism with Poisson sampling at rate M/N. The
+          noise multiplier is that for a replacement (``losses.pairs.FixedSizeSamplePair``).
+        - Any other change: the Gaussian mechanism without sampling.
 
         The result is ``NonPrivateDpEvent`` against an adversary who sees messages without the
         server's noise.

@@ -207,9 +207,9 @@ class FlowerSystem(WrappedSystem):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomizer of a single message, with which the client itself adds noise.
 
-        None if no promise has such a randomizer, or if ``scope`` does not protect a report (one
-        message) from the adversary of this promise. The epsilon of the randomizer holds for all
-        pairs of messages, even if no history produces them.
+        None without such a randomizer for the adversary of ``scope``, or if ``scope`` does not
+        protect a report (one message). The epsilon of the randomizer holds for all pairs of
+        messages, even if no history produces them.
         """
         if scope.unit is not Unit.REPORT:
             return None

@@ -51,9 +51,8 @@ class GradientNoise(ABC):
 
         ``mf``: the system whose steps get the noise.
         ``scope``: the protected data (unit), and their change (adjacency).
-        ``population``: numbers of users and items.
 
-        Noise multipliers of the event refer to the true sensitivity, not to the claimed one.
+        Noise multipliers of the event are relative to the true sensitivity, not the claimed one.
         """
 
 
@@ -74,7 +73,7 @@ class NoisyMf(party_mf.PartyMf):
     user:
 
     - As printed: the step samples a fixed number of rows (users). The divisor follows from the
-      party's own number of ratings, which the accounting treats as public, as the paper does.
+      party's own number of ratings, which the accounting and the paper treat as public.
     - Repaired: the step samples every unit (each rating, or each user) independently, as the
       moments accountant assumes. The divisor follows from ``density``.
     """
@@ -214,15 +213,10 @@ class UserItemNoise(GradientNoise):
 
         ``mf``: the system whose steps get the noise.
         ``scope``: the protected data (unit), and their change (adjacency).
-        ``population``: numbers of users and items.
 
-        Noise multipliers of the event refer to the true sensitivity, not to the claimed one. The
-        event covers these steps:
-
-        - For a rating: the steps of one party; of two parties if an interaction may be replaced.
-        - For a user: the steps of all parties.
-        - For a scope of one round: the whole training. Each message depends on item embeddings that
-          the party keeps from earlier rounds.
+        Noise multipliers of the event are relative to the true sensitivity, not the claimed one.
+        The event always covers the whole training. For a rating, the event covers the steps of one
+        party, or of two if the item may change; for a user, the steps of all parties.
         """
         # A user has at most ``trim`` ratings at each party if the system's ``unit`` is the user,
         # otherwise at most one rating of every item. A message depends on item embeddings that a
@@ -290,8 +284,8 @@ class ItemNoise(GradientNoise):
         ``moves``: whether noisy steps move user embeddings. Not used in the repaired version with
             unit "rating", which samples ratings independently.
 
-        Delta is the sensitivity that section 5.2 claims. For a rating Delta is 2 R^(3/2), where R
-        is the largest rating. For a user of at most theta ratings Delta is theta times as large.
+        Delta is the sensitivity that section 5.2 claims: 2 R^(3/2) for a rating, where R is the
+        largest rating. For a user of at most theta ratings, Delta is theta times as large.
         """
         # If ratings are sampled independently, user embeddings keep their random initial values
         # until all noisy steps are done.
@@ -310,11 +304,9 @@ class ItemNoise(GradientNoise):
 
         ``mf``: the system whose steps get the noise.
         ``scope``: the protected data (unit), their change (adjacency), and the period (horizon).
-            All data of a user are at one party.
-        ``population``: numbers of users and items.
 
-        Noise multipliers of the event refer to the true sensitivity, not to the claimed one. In T
-        rounds of T' steps, the event covers T T' steps for a training, and T' steps for one round.
+        Noise multipliers of the event are relative to the true sensitivity, not the claimed one.
+        The event covers all steps of one party within the horizon, a training or one round.
         """
         unit = Unit.USER if self.has_user_fitting else Unit.RATING
         drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
