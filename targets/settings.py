@@ -122,8 +122,8 @@ class NoiseSetting:
 
     noise_names: names of the noise settings, which grow with the noise, such as noise scales
     budget_names: names of the budget settings, which shrink as the noise grows, such as epsilon
-    noiseless_value: value of all these settings that switches the noise off: about 0 for noise
-        settings, a huge number for budgets. None if there is no such value
+    noiseless_value: value of each of these settings at which the noise is negligible: about 0 for
+        noise settings, a huge number for budgets. None if there is no such value
 
     A setting of a nested object is named by its attribute path, such as "protection.epsilon".
 
@@ -187,8 +187,8 @@ def check_settings(settings: Any) -> None:
 def get_allowed_values(cls: type) -> dict[str, ValueConstraint]:
     """Returns the allowed values (a range or a choice) of the fields of a dataclass, by field name.
 
-    Fields that do not declare allowed values are left out. A subclass may annotate a field again
-    without allowed values: the base class's then apply.
+    Fields that declare no allowed values are left out. If a subclass annotates a field again
+    without allowed values, the values of the base class apply.
     """
     rules = {name: rule for name, hint in _hints(cls) if (rule := _get_rule(hint)) is not None}
     return {field.name: rules[field.name] for field in fields(cls) if field.name in rules}
@@ -210,8 +210,8 @@ def describe_setting(cls: type, setting: str) -> str:
     setting: name of the setting
 
     The text is the last text in the setting's annotation, as in ``Annotated[Count, "users per
-    round"]``. Without one, it is the first clause of the class's docstring with the setting's name
-    in double backquotes.
+    round"]``. Without such a text, a clause of the docstring of the class or a base class is
+    returned: the first with the setting's name in double backquotes.
     """
     beside = [text for name, hint in _hints(cls) if name == setting for text in _get_metadata(hint)]
     if texts := [text for text in beside if isinstance(text, str)]:

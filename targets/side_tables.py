@@ -58,7 +58,7 @@ class SideTables:
     """Files with further data on users and items, to be added to interactions.
 
     users, items: paths of CSV, TSV or Parquet files with a column of identifiers; None if not given
-    attributes: names of the user attributes that the result must have; None requires no attribute
+    attributes: names of the user attributes that the result must have; None for no such demand
     bins: edges of bins, by name of a column; an empty list leaves the numbers unbinned
     columns: names of the identifier columns, by the keys "user" and "item". A file without this
         column must have one with a usual name (user_id, item, id)

@@ -1,8 +1,8 @@
 """Random numbers of many clients at once, with one counter-based generator per client.
 
-A client's draws depend only on its own 64-bit seed and on their position in its stream. So a batch
-of clients draws the same numbers as each client alone. The generator is SplitMix64 (Steele, Lea and
-Flood, OOPSLA 2014), with its finalizer applied twice.
+A draw depends only on the client's 64-bit seed and on the position of the draw in the client's
+stream. A batch of clients thus draws the same numbers as each client alone. The generator is
+SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), with its finalizer applied twice.
 """
 
 from __future__ import annotations

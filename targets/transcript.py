@@ -131,7 +131,7 @@ class RefusedHistoriesError(InputError):
     """Error of client code that fails on some users' histories (items or ratings).
 
     raised: message of the first failure
-    takes: flags of the histories that the code accepts (n,)
+    is_accepted: flags of the histories that the code accepts (n,)
     """
 
     def __init__(self, raised: str, is_accepted: NDArray[np.bool_]) -> None:
@@ -333,7 +333,8 @@ class RoundView:
         """Returns a copy whose tables, in the model and in messages, have only the given rows.
 
         rows: indices of the rows to keep; arrays without some of these rows stay unchanged
-        keep_lists: whether list messages, such as item lists, stay (unchanged) or are removed
+        keep_lists: whether list messages, such as item lists, stay unchanged; otherwise they are
+            removed
         name: name of the only message part or model array to restrict; "" means all
         """
 
@@ -401,8 +402,9 @@ class View:
     def align_item_rows(self) -> View:
         """Returns a view in which row i of every item table is the row of item i.
 
-        If an item has h rows in a table (``public.item_rows``), each round becomes h rounds. Round
-        k of them has the k-th row of every item. Item lists and other lists are only in the first.
+        If an item has h rows in a table (``public.item_rows``), each round becomes h rounds, of
+        which round k has the k-th row of every item. Lists, such as item lists, are only in the
+        first of them.
 
         An array with too few rows for all items stays unchanged.
         """

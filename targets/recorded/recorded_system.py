@@ -53,10 +53,10 @@ class RecordedMessages(Component):
     kind: meaning of the numbers, such as gradients
     learning_rate: public learning rate r (an update is -r times the sender's gradient), or None
     shape: shape of the part in one message
-    broadcast: the model that the server sent, from which omitted (unchanged) rows are taken; None
-        if it was not recorded
+    broadcast: the model that the server sent, which has the rows that messages omit if they are
+        models; None if it was not recorded
     round_sums: sums over all messages of the round, by part; None if they were not recorded
-    n_items: number of items, which must exceed every item index in lists
+    n_items: number of items; item indices in lists must be smaller
     per_client_fields: names of the fields with one entry per client (class attribute)
     """
 
@@ -171,7 +171,7 @@ class RecordedSystem(System):
     recording: the recording
     sender_rows: user index (row of the data) of each sender in ``Recording.senders`` (n,); -1 for a
         sender without data, whose messages are left out
-    user_ids: identifiers of the users in the data; the training raises InputError for other users
+    user_ids: identifiers of the users in the data
     simulator: a system, which an adversary may run, whose clients send messages like the recorded
         ones; None without such a system
     rounds: number of rounds that are read, from the first round on
@@ -273,9 +273,10 @@ class RecordedSystem(System):
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Yields the recorded rounds, and returns the recorded model after them.
 
-        The model is the published one, or the broadcast of the next round if more rounds were
-        recorded than ``rounds``. Raises InputError unless the users of ``interactions`` are
-        ``user_ids``.
+        The model is the published one. If ``rounds`` leaves out recorded rounds, the model is the
+        broadcast of the first round that is left out.
+
+        Raises InputError unless the users of ``interactions`` are ``user_ids``.
         """
         if not np.array_equal(interactions.users, self.user_ids):
             raise InputError(RECORDING_CANNOT_RUN_AGAIN)

@@ -56,10 +56,10 @@ class RecordedPart(BaseModel):
     """Entry of the manifest for one named part of recorded messages, such as an item table.
 
     kind: meaning of the numbers in this part, such as a model or gradients
-    rate: learning rate r of the client, with which an update is -r times the client's gradient;
-        None if it is not public
-    shape: shape of the part in one client's message; required for reports, and if messages contain
-        only some rows of a table
+    rate: public learning rate r (an update is -r times the client's gradient); None if it is not
+        public
+    shape: shape of the part in one client's message; required for reports, and for tables of which
+        only some rows are sent
     magnitude: the number B of reports +B and -B; required for reports
     model_config: settings of pydantic: objects are immutable, and unknown keys are errors
     """
@@ -89,10 +89,11 @@ class Manifest(BaseModel):
     items: identifiers of the items, in the same form as in the true data; by default 0, 1, 2, ...
     components: descriptions of the named parts of messages, by name; the key ``"*"`` stands for all
         other parts
-    route: strongest vantage (server, behind a shuffler, ...) of an adversary if all parties follow
+    route: strongest position (server, behind a shuffler, ...) of an adversary if all parties follow
         the protocol; by default the strongest recorded one
     parties: number of silos (organisations), if the senders are silos instead of users
-    rows: for each item, the indices of its h rows in item tables, or its h codes in lists of codes
+    rows: for each item, the indices of its h rows in item tables, or its h codes in lists of codes;
+        None if row i belongs to item i
     settings: public parameters of the system, by name
     channel: public output distribution of the clients' randomizer, such as {"name": "bit-flip",
         "p": 0.7, "q": 0.3}, or {"name": "report", "epsilon": 1.0, "dimension": 1}

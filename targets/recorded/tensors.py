@@ -109,10 +109,10 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
 
     path: the file
     headers: shapes and data types of the arrays, by name
-    per_message_arrays: arrays with one entry per message, by name, which are read on opening: the
-        senders, and the numbers of rows per message
-    n_fortran_elements: number of elements of the largest array in Fortran order, which can only be
-        read in full; 0 if there is none
+    per_message_arrays: the arrays with one entry per message, by name: the senders, and the numbers
+        of rows per message. They alone are read on opening
+    n_fortran_elements: number of elements of the largest array in Fortran order, 0 without such an
+        array. Arrays in Fortran order can only be read in full
 
     Raises InputError if the file is not a regular file, is incomplete, or contains data that are
     not numbers.
@@ -262,7 +262,7 @@ class SafetensorsFile(ArrayFile):
 
 
 class NpzFile(ArrayFile):
-    """An npz file of named arrays; an array is read from its start to the end of a slice.
+    """An npz file of named arrays; to read a slice, all numbers before the slice are read, too.
 
     max_index_bytes: maximum size in bytes of an array with one entry per message
     allowed_names: names of the arrays that are read; if empty, all arrays are read
@@ -386,7 +386,7 @@ class PartForm(StrEnum):
 
     FULL: all numbers of the part
     SENT_ROWS: the rows that a client sent
-    MOVED_ROWS: the rows that differ from the broadcast; the remaining rows were sent unchanged
+    MOVED_ROWS: the changed rows; the other rows were sent as in the broadcast (for models) or as 0
     """
 
     FULL = "whole"
@@ -444,9 +444,10 @@ class MessageFile:
       messages together.
     - ``NAME:counts`` (n,): number of stored rows per message.
     - ``NAME:rows`` (r,): indices of the stored rows in the table, if the other rows were not sent.
-    - ``NAME:moved`` (r,): these indices, if the other rows were sent and equal the broadcast.
-    - ``senders`` (n,): senders that are numbers. Senders that are texts are in the header of a
-      safetensors file.
+    - ``NAME:moved`` (r,): these indices, if the other rows were sent unchanged
+      (``PartForm.MOVED_ROWS``).
+    - ``senders`` (n,): the senders. In a safetensors file, senders that are texts are in the
+      header.
 
     Raises InputError if the file is damaged or has a different layout.
     """
@@ -501,8 +502,8 @@ class MessageFile:
     def count_read_elements(self, name: str) -> int:
         """Returns the number of elements that reading one message's part ``name`` holds in memory.
 
-        This is the size of the part in its largest message, or of a larger array in Fortran order,
-        which can only be read as a whole.
+        The result is the size of the part in its largest message, or of a larger array in Fortran
+        order, because such arrays can only be read in full.
         """
         rows = np.diff(self.row_starts.get(name, np.arange(2))).max(initial=0)
         return max(int(rows) * math.prod(self.layouts[name].shape), self.arrays.n_fortran_elements)

@@ -82,13 +82,13 @@ class TrainingCost:
             round.
         negatives : number of negative examples per interaction.
         reports : number of reports in one message; a report is one randomized number.
-        dense : number of values in a message besides the item table, of which only the sender's
-            rows are stored. None: the message is the item table, stored as rank-one factors.
+        dense : number of values in a message besides the item table. The table is stored as the
+            sender's rows. None: the message is the item table alone, stored as rank-one factors.
         numbers : number of values in one message; None: estimated from ``width`` and ``dense``.
         bytes : storage of one message in bytes; None: estimated from ``width`` and ``dense``.
         held : number of further values of 4 bytes in memory, besides tables and training examples.
-        made : number of values that a client computes to make one message, besides the passes over
-            the data.
+        made : number of values that a client computes for one message, besides the passes over the
+            data.
         """
         import numpy as np
 
@@ -274,13 +274,13 @@ class TrainingRun:
 class SystemOrigin:
     """Origin of a system and of its messages, which limits what an audit may conclude from them.
 
-    is_external: whether the system is a user's, not this package's. Its claims are then stated
-        numbers.
+    is_external: whether the caller supplies the system, not this package. The caller then states
+        the claims as numbers.
     is_runnable: whether the client code can be run to make new messages; False for a recording of
         messages.
     client_system: system whose client code makes messages like the recorded ones; None if no such
         code was given.
-    n_users: number of users for which the claims are stated; None if they hold for any number.
+    n_users: number of users for which the claims are stated; None for any number.
     send_rate: probability that a user sends in a round, drawn anew in every round.
     assumption: a sentence that states an assumption about the messages which no source confirms.
     caveat: a sentence that explains why the failure of an attack on these messages proves nothing.
@@ -351,7 +351,7 @@ class Claimant(Protocol):
         """Returns the randomized function from the protected data to the adversary's view.
 
         ``scope`` states the protected data (unit) and the adversary (vantage). None if the function
-        is unknown, or if no single distribution covers all pairs of protected values.
+        is unknown, or if no single function describes all neighbouring inputs.
         """
         return None
 
@@ -452,8 +452,8 @@ class Target(Claimant, Protocol):
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
-        An audit runs the client's code on these users. Empty unless the randomness that a client
-        adds on its own guarantees a finite epsilon at delta 0.
+        An audit runs the client's code on these users. The result is empty if the client's own
+        randomness does not guarantee a finite epsilon at delta 0.
         """
         return ()
 
@@ -477,7 +477,7 @@ class Target(Claimant, Protocol):
     ) -> TrainingRun:
         """Trains the system, and returns the recorded messages and the final model.
 
-        ``interactions``: training data, explicit or implicit ratings.
+        ``interactions``: training data.
         ``rng``: source of all randomness.
         ``progress``: function that is called after every round.
         ``compute``: threads, memory and device of the computation.
@@ -508,7 +508,9 @@ class Target(Claimant, Protocol):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes the scores of all items on the users' devices, shape (len(users), n_items).
 
-        ``users`` are row indices of ``interactions``, the data on the devices, which may fine-tune
-        the model on them. Raises NoScoresError if the system computes no item scores.
+        ``interactions`` are the data on the devices, on which a device may fine-tune the model.
+        ``users`` are row indices of ``interactions``.
+
+        Raises NoScoresError if the system computes no item scores.
         """
         ...

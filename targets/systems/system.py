@@ -111,8 +111,7 @@ class System(Checked, Target, ABC):
     printed utility. Class attributes, which are the same for all settings:
 
     evaluation: the paper's protocol for measuring utility.
-    unprotected_name: name of the same system without protection on the command line; "" if there is
-        none.
+    unprotected_name: command-line name of the same system without protection; "" if there is none.
     noise_setting: names of the settings that determine the amount of noise; None without noise.
     tuned_values: values of settings, by name, with which the training converges; empty if it
         converges with the paper's values.
@@ -132,8 +131,8 @@ class System(Checked, Target, ABC):
     def name(self) -> str:
         """Name of the system on the command line.
 
-        The name is derived from the file's name or, in a file whose name ends in "systems", from
-        the class's name. A class attribute ``called`` replaces both; subclasses do not inherit it.
+        The name is that of the class's file or, if the file's name ends in "systems", of the class.
+        A class attribute ``called`` replaces both; subclasses do not inherit it.
         """
         return _get_name(type(self))
 
@@ -418,9 +417,9 @@ def get_broadcast_array(
 class ReportDistribution(Checked):
     """Distribution of one report: a random coordinate of a client's vector, and one random bit.
 
-    The coordinate is uniform. The bit is a randomized sign of the vector's entry v, in [-1, 1], at
-    this coordinate. A report is coded as the integer 2 coordinate + bit. Source: Minto et al. 2021,
-    Algorithm 1.
+    The coordinate is uniform. The bit is a randomized sign of the vector's entry at this
+    coordinate, a number in [-1, 1]. A report is coded as the integer 2 coordinate + bit. Source:
+    Minto et al. 2021, Algorithm 1.
 
     epsilon: epsilon of one report.
     dimension: number of coordinates of the vector.
@@ -484,7 +483,7 @@ class ReportingSystem(System):
 
         The event composes one event per report:
 
-        - For the server: the local randomization of the report.
+        - For the server: the client's randomization of the report.
         - For all other adversaries: a shuffle of one report of every user.
 
         The result is ``NonPrivateDpEvent`` if the scope protects whether a user takes part.

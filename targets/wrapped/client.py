@@ -154,8 +154,8 @@ def _copy_std_streams() -> dict[str, tuple[int, int]]:
 def convert_to_input_error(name: str) -> Iterator[None]:
     """Context that converts errors of foreign code to an InputError that names the failing line.
 
-    ``name`` is the name of the foreign code in the message. Errors without a line of foreign code,
-    which is neither this program's nor a library's, do not change.
+    ``name`` is the name of the foreign code in the message. Foreign code belongs neither to this
+    program nor to a library. Errors whose traceback has no foreign line do not change.
     """
     try:
         yield
@@ -199,11 +199,12 @@ ClientMessage = Mapping[str, NDArray[Any]]
 class CheckedClient:
     """Wrapper of a client function that seeds every call and checks the returned message.
 
-    client_function: function of (history, model, rng), or of (history, model, rng, state) with a
-        dictionary that the device keeps from round to round
-    expected_shapes: required shapes of a message's arrays by name, taken from the first message
-    part_types: required types of a message's arrays and containers by name, in order, taken from
-        the first message
+    client_function: function of (history, model, rng), or of (history, model, rng, state). The
+        state is a dictionary that the device keeps from round to round
+    expected_shapes: required shapes of a message's arrays by name; by default those of the first
+        message
+    part_types: required types of a message's arrays and containers by name, in order; by default
+        those of the first message
     structure: structure of the first message; None before the first message
     drops_out: whether the function may return None, which means that the device sends no message
 
@@ -406,8 +407,8 @@ class MessagePacker:
     get_kind: function of an array's name that returns what its numbers mean, such as a model or a
         change of the model
     broadcast: the model that the devices received; None if they received nothing
-    has_message_by_device: one flag per added device: whether it sent a message. A device without a
-        message gets a row that leaves the model unchanged
+    has_message_by_device: whether each added device sent a message. A device without a message gets
+        an entry that leaves the model unchanged
 
     All messages have equal names and shapes.
     """

@@ -23,8 +23,8 @@ _STEP = 1 / 2048  # seconds
 class TorchClient:
     """Client that trains a torch module by local steps, for ``audit_system`` or ``wrap_system``.
 
-    The client sends all parameters and buffers of floats that are not ``private``. The attribute
-    ``initial`` is the first model of the training.
+    The client sends all parameters and buffers of floats, except those that are ``private``. The
+    attribute ``initial`` is the first model of the training.
 
     Parameters
     ----------
@@ -35,8 +35,7 @@ class TorchClient:
     optimizer : a function that creates an optimizer from parameters, such as ``lambda parameters:
         torch.optim.SGD(parameters, lr=0.1)``.
     local_steps : number of steps per round, at least 1.
-    private : beginnings of names of parameters and buffers that stay on the device, from round to
-        round.
+    private : beginnings of the names of parameters and buffers that stay on the device.
     protect : ``protect(changes, rng)``, which clips the changes of the shared parameters, by name,
         and adds noise; None if the client protects nothing.
 

@@ -90,13 +90,13 @@ _SEVERAL = Range(
 class WrappedSystem(System):
     """A federated recommender whose client and server are functions of the system's owner.
 
-    client: function ``client(history, model, rng)``, or ``client(history, model, rng, state)`` with
-        the device's dictionary, that returns an upload: an array, a list or a dictionary of arrays
+    client: function ``client(history, model, rng)`` that returns an upload: an array, a list or a
+        dictionary of arrays. A fourth argument ``state`` is a dictionary that the device keeps
     model: the initial model: an array, a list or a dictionary of arrays, or a function that creates
         it for a number of items; None if the server broadcasts nothing
     server: function ``server(model, uploads)`` or ``server(model, uploads, rng)`` that returns the
-        next model. If None, uploaded models are averaged, and uploaded changes are averaged and
-        added
+        next model. None: the next model is the mean of uploaded models, or the model plus the mean
+        of uploaded changes
     rounds: number of rounds
     share: share of the users who send an upload in a round, sampled anew in every round
     n_items: number of items for which model and client are made; None if any number is allowed
@@ -104,21 +104,21 @@ class WrappedSystem(System):
     stated_claims: privacy claims that the caller states for the system
     kinds: meaning of the numbers of each array of a message (a model, a change of the model, ...),
         by the array's name; the key "" stands for all other arrays
-    route: vantage (view of the uploads) of the party that sees most of them, if all parties follow
+    route: strongest position (server, behind a shuffler, ...) of an adversary if all parties follow
         the protocol
     settings: public parameters of the system, by name
-    proof: accounting events (dp-accounting) of a round and of the training, by horizon, for the
-        unit and vantage of the claims. Noise multipliers are relative to the clipping norm of one
-        unit's contribution; ``get_event`` halves them for claims about replacement. The event of a
-        training covers all rounds, even if an audit runs fewer
+    proof: accounting events (dp-accounting) of a round or of the training, by horizon, for the unit
+        and vantage of the claims. Noise multipliers are deviations divided by the clipping norm of
+        one unit's contribution; ``get_event`` halves them for claims about replacement. The event
+        of a training covers all rounds, even if an audit runs fewer
     scores: function ``scores(model, history)`` that returns the scores of all items; None if
         utility is not measured
     upload_seconds: declared time to compute one message, in seconds; 0 if it is to be estimated
     upload_bytes: size of a message in bytes; 0 if it is not yet known
     obeys: whether devices train on any model that the server sends, even a malicious one
     n_users: number of users for which the claims are stated; None if they hold for any number
-    drops_out: whether a device may return None and send no message in a round. The additional array
-        ``PRESENCE_ARRAY`` of messages then reveals who sent one, even under secure aggregation
+    drops_out: whether a device may return None and send no message in a round. An additional array
+        ``PRESENCE_ARRAY`` then reveals who sent a message, even under secure aggregation
     rows: public function ``rows(items)`` that returns the rows of these items in item tables, shape
         (k,), or (k, h) if an item has h rows; None without such a function
     part_types: types of a message's arrays and containers by name, in their order; empty if they
@@ -293,11 +293,13 @@ class WrappedSystem(System):
         return self.stated_claims
 
     def get_event(self, scope: Scope, population: systems.Population) -> DpEvent:
-        """Returns the caller's accounting event for ``scope``; ``population`` is not used.
+        """Returns the caller's accounting event (``proof``) for ``scope``, of a round or else of
+        the training.
 
-        The event of a round (else of the training) is used if its period covers the period of
-        ``scope``, and a claim covers ``scope`` extended to it. Otherwise the result is
-        ``NonPrivateDpEvent``. Noise multipliers are halved if this claim is about replacement.
+        An event is used if its period includes that of ``scope``, and a claim covers ``scope`` with
+        the event's period. For a claim about replacement, noise multipliers of the event are
+        halved. Without such an event, the result is ``NonPrivateDpEvent``. ``population`` is not
+        used.
         """
         for horizon in PROOF_HORIZONS:
             wider = replace(scope, horizon=horizon)
@@ -307,10 +309,10 @@ class WrappedSystem(System):
         return super().get_event(scope, population)
 
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[WrappedSystem, str]:
-        """Returns the system itself and an empty note, because this class tests no proofs.
+        """Tests the noise of messages; returns the system, without refuted proofs, and a note.
 
-        A subclass may test the noise of messages, and return the system without refuted mechanisms
-        and a note. The function ``repeated`` yields messages of devices with equal histories.
+        Here there is no test: the result is the system itself and an empty note. A subclass may
+        test the messages that ``repeated`` yields, of devices with equal histories.
         """
         return self, ""
 
@@ -481,8 +483,8 @@ class WrappedSystem(System):
         """Returns a function (history, generator) that computes a message, and the list of
         histories.
 
-        The function calls the client with the model ``broadcast``. A history is made from one row
-        of ``profiles``. None if devices may send nothing or keep a state.
+        Each history is made from one row of ``profiles``. The function calls the client with a
+        history and the model ``broadcast``. None if devices may send nothing or keep a state.
         """
         if self.drops_out or requires_arguments(self.client, 4):
             return None

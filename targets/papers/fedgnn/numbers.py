@@ -40,15 +40,15 @@ def compute_own_item_share(n_items: int, n_own: int, n_pseudo: int, n_messages: 
 
 
 def compare_exposed_item_shares() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of shares of items per data set, which messages with 1,000 pseudo items
-    reveal: claimed, and computed.
+    """Yields two pairs of shares of items per data set: claimed, and computed.
 
-    Pseudo items are random items whose gradient rows hide the rows of the user's own (rated) items.
+    A message has the gradient rows of the user's own (rated) items. The rows of 1,000 pseudo items
+    hide them: random other items, drawn anew for each message.
 
-    - First pair: the share of own items among the items in all messages of the user: after one
-      message (claimed), and after three messages (computed).
-    - Second pair: the share of unrated items that are missing from a message, and so are known to
-      be unrated. The claimed share is 0.
+    - First pair: the share of own items among the items in one message (claimed), and among the
+      items that are in all three messages of the user (computed).
+    - Second pair: the share of unrated items that a message reveals to be unrated, because their
+      rows are missing; claimed is 0.
     """
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
         first, last = (compute_own_item_share(items, _N_OWN, 1000, n) for n in (1, _EPOCHS))
@@ -59,9 +59,10 @@ def compare_exposed_item_shares() -> Iterator[ClaimedAndComputed]:
 def compare_label_count_and_rating_change() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of numbers on the training of the released code: claimed, and computed.
 
-    - First pair: 5, and the number of distinct labels that the code makes of the ratings 1 to 5.
-    - Second pair: 4 (the range of ratings), and an upper bound on the change of a predicted rating
-      in a training, for initial embeddings of expected length.
+    - First pair: the number of labels (claimed: 5), and the number of distinct labels that the code
+      makes of the ratings 1 to 5.
+    - Second pair: the range of ratings, 4, and an upper bound on the change of a predicted rating
+      by a training that begins with embeddings of expected length.
     """
     # The upper bound: a predicted rating is ``best`` (a setting) times h.v, plus a constant. v is
     # an item's embedding, and h = A m. m is the mean of a user's n item embeddings, and A is a

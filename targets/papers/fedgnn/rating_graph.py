@@ -29,20 +29,17 @@ from fedrec_auditor.targets.transcript import Broadcast
 class UserGradients:
     """Gradients of n users' losses with respect to all trained parameters.
 
-    The parameters are the item table, the layer A and the users' own embeddings. Shapes are for m
-    items and dimension d.
+    The parameters are the item table, the layer A and the users' own embeddings. For m items and
+    dimension d, the gradient row of item j for user i is ``item_weights[i, j] * hidden_vectors[i] +
+    item_row_offsets[i]`` if the user rated the item, else 0.
 
     ``is_rated``: whether a user rated an item, (n, m).
-    ``item_weights``: factor of ``hidden_vectors`` in the gradient row of an item, (n, m).
+    ``item_weights``: factors in the gradient rows, (n, m).
     ``hidden_vectors``: embeddings of the users, (n, d).
-    ``item_row_offsets``: vector that is added to the gradient rows of all items that the user
-        rated, (n, d).
+    ``item_row_offsets``: one summand per user in the gradient rows, (n, d).
     ``user_embedding_gradients``: gradient of the sum of a user's squared errors (not of their mean)
         with respect to the user's embedding, (n, d).
     ``layer_gradients``: gradient with respect to the layer A, (n, d, d).
-
-    The gradient row of item j for user i is ``item_weights[i, j] * hidden_vectors[i] +
-    item_row_offsets[i]`` if the user rated the item, else 0.
     """
 
     is_rated: NDArray[np.bool_]
@@ -58,16 +55,16 @@ class RatingGraphSystem(System):
     """Base class of rating predictors with one graph convolution and a squared error per rating.
 
     A user's embedding is h = A m, with a layer A and the mean m of the embeddings of the user's
-    items. If neighbouring users (users of a common item) are known, m is averaged with the mean of
-    their embeddings. The predicted rating of an item with embedding v is ``level`` + ``best`` h.v.
+    items. If neighbours (users with a common item) are known, m is averaged with the mean of their
+    embeddings. The predicted rating of an item with embedding v is ``level`` + ``best`` h.v.
 
-    With a ``user_rate`` above 0 the user's embedding is h = A m + e, as in the papers of FedGNN and
+    With a ``user_rate`` above 0 a user's embedding is h = A m + e, as in the papers of FedGNN and
     FedPerGNN. The user's own vector e begins at 0 and stays on the device.
 
     ``dimension``: number d of entries of an embedding, as in the released code.
     ``learning_rate``: learning rate, as in the released code.
-    ``best``: factor of h.v in a predicted rating; chosen here. The default is the best rating, 5.
-    ``level``: base of predicted ratings: the predicted rating if h.v is 0; chosen here.
+    ``best``: factor of h.v in a predicted rating, by default the best rating 5; chosen here.
+    ``level``: predicted rating if h.v is 0; chosen here.
     ``init_scale``: standard deviation of the initial item embeddings; chosen here.
     ``user_rate``: learning rate of the user's own vector e; 0 if there is no such vector.
     ``norm``: norm by which a message is clipped, the largest absolute value ("max") or "l2".
@@ -129,8 +126,9 @@ class RatingGraphSystem(System):
     def make_randomizer(self, population: Population) -> ComponentLaplace:
         """Returns the mechanism that adds Laplace noise to all numbers of a message.
 
-        The worst inputs are opposite corners of the cube of clipped messages. If messages are
-        clipped by their L2 norm, the cube is the largest one within the L2 ball.
+        Inputs are limited to the cube of clipped messages. If messages are clipped by their L2
+        norm, inputs are limited to the largest cube in the L2 ball, whose corners are the worst
+        inputs.
         """
         count = self.count_model_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
@@ -140,9 +138,10 @@ class RatingGraphSystem(System):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism that adds the Laplace noise to the protected part of the messages.
 
-        - Unit of ``scope`` is a coordinate: the noise on one entry.
-        - Unit is a user or a report: the noise on a whole message (``make_randomizer``).
-        - All other units, the presence of a user, and adversaries other than the server: None.
+        - For one coordinate of a message: the noise on one entry.
+        - For a user's data or a report: the noise on a whole message (``make_randomizer``).
+        - For all other data, the participation of a user, and adversaries other than the server:
+          None.
 
         If the horizon is a training, the mechanism is repeated for all messages of a user.
         """
@@ -243,7 +242,8 @@ class RatingGraphSystem(System):
         ``own_vectors``: the users' own vectors e, one row per user.
 
         The embedding of a user is h = A m + e, where m is the mean of the embeddings of the user's
-        items. Neighbours are users with a common item; a neighbour counts once per common item.
+        items. Neighbours are users with a common item, including the user; a neighbour counts once
+        per common item.
         """
         # In the papers, a third party matches equal item codes, computes the means and sends them
         # back.
@@ -254,8 +254,8 @@ class RatingGraphSystem(System):
     def average_over_neighbours(self, ratings: sparse.csr_array, users: Floats) -> Floats:
         """Returns the mean of the user embeddings ``users`` over each user's neighbours.
 
-        Neighbours are users with a common item; a neighbour counts once per common item. A user
-        also counts as a neighbour of itself. ``users`` and the result have one row per user.
+        ``users`` and the result have one row per user. Neighbours are users with a common item,
+        including the user; a neighbour counts once per common item.
         """
         met = _mark_interactions(ratings)
         found = met @ np.asarray(met.sum(axis=0)).ravel()

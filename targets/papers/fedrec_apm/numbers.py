@@ -33,10 +33,10 @@ def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of an entry that gets noise in two local epochs: claimed, and
     computed.
 
-    The computed epsilon is the largest log-ratio of an output's probabilities in two of 2,000
-    simulated trainings. Each training stands for some data of a user. Its first epoch gives the
-    entry a noisy value on a grid. Its second epoch moves this value on the grid, and adds noise
-    again.
+    Each of 2,000 simulated trainings stands for some data of a user. The first epoch gives the
+    entry a noisy value on a grid. The second epoch moves this value on the grid, and adds noise
+    again. The computed epsilon is the largest log-ratio of the probabilities of an output in two
+    trainings.
     """
     # The grid has 9 values. The distributions of the noisy value and of its move are drawn at
     # random. In two trainings the move is fixed: to the lower end of the grid in one, and to the
@@ -81,9 +81,9 @@ def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
 def compare_noise_numerators() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: the printed and the right numerator in lambda = numerator / epsilon.
 
-    lambda is the scale of the Laplace noise. The right numerator is the sensitivity: the largest
-    difference of two clipped entries. The printed one is the largest difference of two noisy
-    entries, which is infinite.
+    lambda is the scale of the Laplace noise. The printed numerator is the largest difference of two
+    noisy entries, which is infinite. The right one is the sensitivity: the largest difference of
+    two clipped entries.
     """
     protection = AdaptiveLaplace()
     yield math.inf, protection.get_group_noise("user").scale * protection.get_epsilon("user")
@@ -92,19 +92,18 @@ def compare_noise_numerators() -> Iterator[ClaimedAndComputed]:
 def compare_sum_to_average() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of ratios of equation 9's model to Algorithm 1's model: claimed (1), and true.
 
-    The paper uses both formulas for one model. But equation 9 sums the users' models, and Algorithm
-    1 averages them: the true ratio is the number of users in a round.
+    The paper uses both formulas for one model. Equation 9 sums the users' models, and Algorithm 1
+    averages them. The true ratio is therefore the number of users in a round.
     """
     yield 1.0, float(FedRecApm(share=0.5).count_senders(_MOVIELENS.n_users))
 
 
 def compare_data_sizes() -> Iterator[ClaimedAndComputed]:
-    """Yields four pairs of numbers on the paper's data: as the paper states them, and right.
+    """Yields four pairs of numbers on the paper's data: stated, and right.
 
-    First pair: the number of age groups that contain a user of age 40. It should be 1, but the
-    groups of Table I overlap.
-
-    Other pairs: the numbers of ratings, users and items in section 5.1.
+    - First pair: the number of age groups that contain a user of age 40. One group is right, but
+      the groups of Table I overlap.
+    - Other pairs: the numbers of ratings, users and items in section 5.1.
     """
     age = 40
     yield 1.0, float((age < 45) + (age > 35) + (35 <= age <= 45)), {"age": age}
@@ -115,8 +114,8 @@ def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs: 1, and an upload's epsilon with APM divided by an upload's epsilon in
     FedNews.
 
-    The paper claims a ratio of at most 1. The pairs are for FedNews with epsilon 40 and 60 per
-    entry, the ends of the paper's range.
+    The paper claims a ratio of at most 1. In the pairs, FedNews has epsilon 40 and 60 per entry,
+    the ends of the paper's range.
     """
     counts = FedRecApm().count_entries(_MOVIELENS)
     ours = AdaptiveLaplace().get_upload_epsilon(counts)

@@ -52,8 +52,7 @@ def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of signs of the change of the loss in one small step of the server: claimed
     (-1), and computed.
 
-    The server takes the step of Algorithm 2, line 12, with the gradients of equation 5 without
-    noise.
+    The step is line 12 of Algorithm 2, with gradients of equation 5 without noise.
     """
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
@@ -117,9 +116,9 @@ def _compare_dplcf_epsilons(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndCom
 def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields three pairs: 1, and a user's epsilon under FMF-LDP divided by that under DPLCF-SP.
 
-    The paper claims a ratio of at most 1. A report of FMF-LDP and a bit of DPLCF-SP (a competing
-    system, which flips bits) have an equal epsilon. The pairs differ in the number k of reports per
-    round and in the number of items.
+    The paper claims a ratio of at most 1. DPLCF-SP is a competing system, which flips bits. Each
+    report of FMF-LDP and each bit of DPLCF-SP has epsilon 2.5. The pairs differ in the numbers of
+    reports per round and of items.
     """
     for k, population in ((100, _FULL_SET), (250, _FULL_SET), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
@@ -141,8 +140,8 @@ def compare_report_epsilon() -> Iterator[ClaimedAndComputed]:
 def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons: claimed for one report, and exact for one interaction.
 
-    The second epsilon is for all reports of a round, because one interaction can change each of
-    them. The user's two histories differ in one interaction, which reverses the sign of the whole
+    The exact epsilon is for all reports of a round, because one interaction can change each of
+    them. The user's two histories differ in an interaction that reverses the sign of the whole
     gradient.
     """
     # A malicious server sends an item matrix of one factor: six items have the entry 3e-4, and a
@@ -163,9 +162,8 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of accuracies of guessing a user's history from two candidates: claimed
     (0.5), and computed.
 
-    The pairs are for 1,000 and 50,000 users. The guess uses the shuffled reports of a training, of
-    T rounds with k reports per user. The two histories are worst cases: their gradients are at
-    opposite corners of their range.
+    The pairs are for 1,000 and 50,000 users. The guess uses all shuffled reports of a training. The
+    two histories are worst cases: their gradients are at opposite corners of their range.
     """
     # The server chooses an item matrix for which the two candidate histories have such gradients,
     # and each other user's gradient is at one of these corners. In each of the k T shuffles, the
@@ -180,9 +178,9 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_figure_5_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of Figure 5: of all methods as stated, and of the row of DPLCF.
+    """Yields a pair of epsilons of the row of DPLCF in Figure 5: as the paper states it, and true.
 
-    By the paper the figure compares all methods at epsilon 2.5. The row of DPLCF has the numbers
+    By the paper, Figure 5 compares all methods at epsilon 2.5. The row of DPLCF has the numbers
     that DPLCF's own paper prints for epsilon 1.
     """
     first, second, third = Paper.load(__package__).find_table("Figure 5").rows["DPLCF"]

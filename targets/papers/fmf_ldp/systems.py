@@ -39,10 +39,10 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     """FMF-LDP: federated matrix factorization with randomized signs of gradient entries.
 
     A client draws k coordinates of its item gradient (equation 5), and projects these entries to
-    [-1, 1]. It sends each as one randomized sign of magnitude B (Algorithm 1, equation 8). The
-    claimed epsilon of one report (Theorem 3) is exact. Over T rounds, the epsilon of a user against
-    the server is k T times the epsilon of a report. The paper states "k epsilon for a user", which
-    is the epsilon of one round.
+    [-1, 1]. Each entry is sent as one report: a randomized sign of magnitude B (Algorithm 1,
+    equation 8). The claimed epsilon of one report (Theorem 3) is exact. Over T rounds, the epsilon
+    of a user against the server is k T times as large. The paper states "k epsilon for a user",
+    which is the epsilon of one round.
 
     ``epsilon``: epsilon of one report.
     ``reports``: number k of reports that each user sends per round.
@@ -108,8 +108,8 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """Returns one worst-case pair of users, whose projected gradients are +1 and -1 in every
         entry.
 
-        The catalogue has twice as many items as each user. Raises InputError if the regularization
-        lambda is so large that the catalogue would need more than 4000 items.
+        Each user interacted with one half of the items of a small catalogue. Raises InputError if
+        the regularization is so large that the catalogue would need more than 4000 items.
         """
         # The server broadcasts the item matrix of ``make_malicious_items``.
         game = replace(self, factors=1, reports=1, rounds=1)
@@ -275,10 +275,10 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 class Fcf(system.NoiselessSystem, implicit_mf.ImplicitMf):
     """Federated collaborative filtering for implicit feedback, without protection.
 
-    FCF is by Ammad-ud-din et al. 2019, as in Minto et al. 2021, section 2.2. Each client sends its
-    gradient f(u, i) for all items, shape (n_items, F) for F factors (equation 5). The server
-    descends on the loss J with the sum over users u (equations 6 and 7): dJ/dv_i = -2 sum f(u, i) +
-    2 lambda v_i, for the item vector v_i.
+    FCF is by Ammad-ud-din et al. 2019, here as in section 2.2 of Minto et al. 2021. Client u sends
+    its gradient f(u, i) for all items i, shape (n_items, F) for F factors (equation 5). The server
+    descends on the loss J (equations 6 and 7). For the item vector v_i, dJ/dv_i = -2 (sum of f(u,
+    i) over u) + 2 lambda v_i.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> data = Synthetic(n_users=20, n_items=12, profile=4).load()

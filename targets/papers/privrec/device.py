@@ -154,8 +154,8 @@ class Devices:
         ``interactions``: data of the devices' users.
         ``examples``: examples of each device.
         ``streams``: random streams of the devices.
-        ``batch_size``: number of examples of a minibatch, at most the size of the catalogue
-            (rounded up).
+        ``batch_size``: number of examples of a minibatch, limited to the number of items (rounded
+            up to a multiple of 16).
         ``device``: torch device of the tensors.
         ``dtype``: data type of the tensors.
         """
@@ -259,9 +259,9 @@ def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weigh
 
     ``local``: settings of the local steps.
 
-    A device takes ``local.n_epochs`` steps of full gradients on a random half of its examples, the
-    support set. The other examples are the query set. The meta-gradient is the gradient of the mean
-    query loss after these steps, with respect to the weights before them (second order).
+    A device takes ``local.n_epochs`` steps of full gradients on its support set, a random half of
+    its examples. The other half is the query set. The meta-gradient is the gradient of the mean
+    query loss after the steps, with respect to the weights before the steps (second order).
 
     The result has tensors by name, with a leading device axis. It is 0 for a device whose gradient
     overflows.

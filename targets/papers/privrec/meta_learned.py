@@ -56,13 +56,13 @@ def compute_printed_epsilon(
 ) -> float:
     """Computes epsilon by the accounting that reproduces all epsilons printed in the paper.
 
-    ``clients``: number of users per round, M in the paper.
+    ``clients``: number M of users per round.
     ``n_users``: number of users.
     ``rounds``: number of rounds, E1 in the paper.
     ``multiplier``: noise multiplier z.
     ``delta``: delta of the result; at delta 0 epsilon is infinite.
 
-    This accounting counts each round as M steps.
+    This accounting counts each round M times.
     """
     if delta == 0:
         return math.inf
@@ -102,13 +102,13 @@ def make_device_messages(
 ) -> dict[str, Component]:
     """Makes the messages of n devices: one named array for each array of ``model``.
 
-    ``change``: change of the model by each device. "user" (n, du) has the embeddings of the user's
-        attributes side by side, "item" (n, width, d) has one row per example. Other arrays have the
-        broadcast's shapes.
+    ``change``: change of the model by each device, as arrays by name. "user" (n, du) has the
+        embeddings of the user's attributes side by side. "item" (n, width, d) has one row per
+        example. Other arrays have the axis n before the broadcast's axes.
     ``examples``: training examples of the devices.
     ``profiles``: interactions and attributes of the devices' users.
     ``model``: the broadcast model, as arrays by name.
-    ``payload``: payload of the messages, a change of the model or a gradient.
+    ``payload``: meaning of the messages: a change of the model, or a gradient.
     ``learning_rate``: learning rate of the devices.
 
     Table rows without a change are left out.
@@ -165,8 +165,8 @@ def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]
 def rescale_messages(part: Component, factor: NDArray[np.float64]) -> Component:
     """Multiplies each client's numbers in one array of messages by the client's ``factor``.
 
-    ``factor`` has shape (n,), for n clients. The result is in float32. Its ``learning_rate`` is
-    None, because clients have different factors and so no common rate.
+    ``factor`` has shape (n,), for n clients. The result is in float32, and states no learning rate,
+    because clients have different factors.
     """
     if isinstance(part, SparseRows):
         each = np.repeat(factor, np.diff(part.indptr))
@@ -232,10 +232,10 @@ class MetaLearnedSystem(system.NoiselessSystem):
     ``server_rate``: learning rate of the server, alpha3 in the paper.
     ``embedding``: dimension (number of entries) of the embedding of a feature.
     ``width``: outputs of the first hidden layer; each next layer has half as many.
-    ``payload``: payload of a message, a change of the model or a gradient (class attribute).
+    ``payload``: meaning of a message: a change of the model, or a gradient (class attribute).
 
-    Every stored interaction is a positive, for any value: for the paper's "above 3", keep only such
-    ratings.
+    Every stored interaction is a positive, whatever its rating. The paper's positives are ratings
+    above 3: for these, give only such ratings.
     """
 
     # A subclass defines how its devices train (``compute_updates``) and the network. Embeddings of

@@ -39,8 +39,8 @@ class NetworkConfig:
 
     ``embedding_size``: dimension of an embedding.
     ``width``: number of outputs of the first hidden layer.
-    ``has_item_ids``: whether every item has its own embedding; always so without genres as
-        features.
+    ``has_item_ids``: whether every item has its own embedding; always true if the network reads no
+        genres.
     ``has_features``: whether the network reads features of users and items.
     ``has_mean_genres``: whether an item's genres give one input, the mean of their embeddings;
         otherwise one input per genre.

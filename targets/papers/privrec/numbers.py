@@ -82,8 +82,8 @@ def compute_lower_epsilon(*, clients: int, n_users: int, delta: float) -> float:
 class PrintedEpsilon:
     """One epsilon that the paper prints in Table 3 or 4, with its settings.
 
-    All epsilons are for 1000 rounds and noise multiplier 1. The properties are computed here for
-    the settings of the entry.
+    All epsilons are for 1000 rounds and noise multiplier 1. The properties are other epsilons for
+    the same settings, computed here.
 
     ``table``: number of the table, 3 or 4.
     ``clients``: number of clients M per round.
@@ -185,15 +185,14 @@ def compare_share_sensitivity() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs, expected and computed: a clipping bit b, and the number of rounds until the
-    clipping bound S is 0.
+    """Yields two pairs of numbers on the clipping bound S of Algorithm 2: expected, and computed.
 
     A client's bit b should be 1 if its change of the model has a norm of at most S, else 0.
     Algorithm 2 computes b after the clipping (lines 22 and 23), so that b is always 1.
 
-    - First pair: the bit b for a change of norm 2 S; expected is 0.
-    - Second pair: the number of rounds until S reaches 0 by lines 8 to 11, without noise; expected
-      is infinity.
+    - First pair: the bit b of a change of norm 2 S; expected is 0.
+    - Second pair: the number of rounds until S is 0 by lines 8 to 11, without noise; expected is
+      infinity.
     """
     system = DpPrivrec()
     one = _make_round(system)
@@ -211,7 +210,7 @@ def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_multipliers() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of a stated and a computed noise multiplier of a round with two averages.
+    """Yields two pairs of joint noise multipliers of a round's two averages: stated, and computed.
 
     The averages are the mean clipped change of the model, and the share of unclipped changes. The
     first pair is for the noise scales of the paper's proof, the second for the scales of its
@@ -231,8 +230,8 @@ def compare_epsilons_by_sampling() -> Iterator[ClaimedAndComputed]:
     """Yields one pair of epsilons per data set: with Poisson sampling, and with a fixed number of
     clients per round.
 
-    The paper assumes Poisson sampling, but draws a fixed number of clients. For a fixed number, the
-    first epsilon is a lower bound on the true one, and the second an upper bound.
+    The paper assumes Poisson sampling, but draws a fixed number of clients. For the drawing in the
+    paper, the first epsilon is a lower bound on the true one, and the second an upper bound.
     """
     # With a fixed number of clients, two neighbouring data sets attain the first epsilon.
     for n, m in _DATA_SIZES:
@@ -319,7 +318,7 @@ def compare_epsilons_by_rounds() -> Iterator[ClaimedAndComputed]:
     and for the 1000 rounds that Algorithm 2 runs.
 
     N is the number of users, and M the number of clients per round. The first epsilon is a proved
-    upper bound, the second a lower bound.
+    upper bound. The second is a lower bound.
     """
     for n, m in _DATA_SIZES:
         fewer = _bound_epsilon(_compose_rounds(n, m, n // m, _MULTIPLIER), 1e-6)
@@ -332,7 +331,7 @@ def compare_undrawn_share_and_epsilons() -> Iterator[ClaimedAndComputed]:
     computed.
 
     The paper claims that nothing can be inferred about a user who is not drawn in a round. The
-    first number of each pair matches this claim.
+    first number of each pair is what the claim implies.
 
     - First pair: the share of users who are not drawn in one round, and in a whole training.
     - Second pair: the proved epsilon of a training against an adversary who is not a client, and
@@ -374,9 +373,10 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of accuracies of a guess of one bit of a user: claimed (0.5), and largest
     possible.
 
-    The largest possible accuracy follows from an epsilon. In the first pair this is the largest
-    epsilon that the paper prints, in the second the proved upper bound for the settings of that
-    entry.
+    The largest possible accuracy follows from an epsilon:
+
+    - First pair: the largest epsilon that the paper prints.
+    - Second pair: the proved upper bound on epsilon for the same settings.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
     for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):

@@ -68,9 +68,9 @@ class Privrec(_FeatureSystem):
     ``averaged_genres``: whether the network reads the mean of the embeddings of an item's genres;
         otherwise it reads all of them, as in the paper.
 
-    In the paper (section 2.1) the network reads only features, so that no item indices are sent.
-    With ``item_ids``, or if the data have no genres, every item has its own embedding, and a
-    message reveals more.
+    In the paper (section 2.1) the network reads only features, and no item indices are sent. With
+    ``item_ids``, or if the data have no genres, every item has its own embedding. A message then
+    reveals on which items the device trained.
     """
 
     # Genres alone rank items far worse than Table 1 states: HR@20 on MovieLens-100K is 0.085. With
@@ -101,7 +101,7 @@ class DpPrivrec(Privrec):
     against the server. A round of M clients has three steps:
 
     1. Each device scales its change to a norm of at most S (one norm over all arrays, equation 8).
-       It also sends a bit b: 1 if the change has this norm without scaling, else 0.
+       A bit b is sent with the change: 1 if the norm was at most S without scaling, else 0.
     2. The server adds normal noise to the average change, of deviation (2 S z / M) / sqrt(1 - h),
        and to the share of bits 1, of deviation (2 z / M) / sqrt(h).
     3. The server moves S by -alpha4 (noisy share - gamma), and broadcasts S with the model.
@@ -229,8 +229,7 @@ class DpPrivrec(Privrec):
         - An adversary who sees uploads, such as the server: the result of ``Privrec``.
         - An adversary who sees only the published model: None.
 
-        For a peer the result is also None if the unit is not a user, or if a user is added or
-        removed.
+        For a peer, the result is None if the unit is not a user, or if a user is added or removed.
         """
         # If M of N clients are drawn, the mechanism is that of a worst-case training: all other
         # clients' changes lie at one end of the clipping ball, and the replaced client moves from
@@ -254,10 +253,10 @@ class DpPrivrec(Privrec):
         which clients are drawn. The event of a round depends on the change between the neighbouring
         inputs:
 
-        - A user is replaced: the Gaussian mechanism on the drawn clients, which amplifies privacy.
-        - A user is added or removed: the Gaussian mechanism with Poisson sampling, and with the
-          noise multiplier for a replaced user (proved in ``losses.pairs.FixedSizeSamplePair``).
-        - Otherwise: the Gaussian mechanism without sampling, whose epsilon is an upper bound.
+        - Replacement of a user's data: the Gaussian mechanism on M of N clients.
+        - Adding or removing a user: the Gaussian mechanism with Poisson sampling at rate M/N. The
+          noise multiplier is that for a replacement (``losses.pairs.FixedSizeSamplePair``).
+        - Any other change: the Gaussian mechanism without sampling.
 
         The result is ``NonPrivateDpEvent`` against an adversary who sees messages without the
         server's noise.
@@ -351,10 +350,10 @@ class FoflSelf(MetaLearnedSystem):
 class NnSelf(_FeatureSystem):
     """NN-SELF: second-order federated meta-learning, with separate support and query sets.
 
-    The system uses MAML (equations 3 to 5). A device takes steps on a support set. It computes the
-    gradient of a query set's loss after these steps, with respect to the weights before them, and
-    sends minus this gradient. The server adds alpha2 times the sum over devices to the model
-    (equation 5).
+    The system uses MAML (equations 3 to 5). A device takes steps on a support set. Then the device
+    computes the gradient of a query set's loss after these steps, with respect to the weights
+    before them. A message is minus this gradient. The server adds alpha2 times the sum of the
+    messages to the model.
 
     A new device takes its steps on all of its data (section 4.1). The network and its features are
     as in PrivRec.

@@ -38,8 +38,8 @@ class LoaderPatch:
     """Temporary replacement of a Flower app's data loader by a function that returns given data.
 
     loader: the app's function that loads its data; its caches (``functools.cache``) are cleared
-    adapt_history: function that converts a history to the form that the app expects; with two or
-        more arguments, it also gets the arguments of the loader
+    adapt_history: function that converts a history to the form that the app expects. A function
+        that requires two or more arguments also gets the arguments of the loader
     """
 
     loader: Callable[..., Any]
@@ -162,16 +162,16 @@ class FlowerClient:
 
     app: a ``ClientApp`` that loads its data by a ``loader``, or a function of a history that
         creates a ``NumPyClient``, a ``Client`` or a ``ClientApp``
-    mods: mods (wrappers) around a ``NumPyClient`` or a ``Client``, of which mods for secure
-        aggregation are left out
+    mods: mods (wrappers) around a ``NumPyClient`` or a ``Client``. Mods for secure aggregation are
+        left out
     loader: replacement of the function by which the app loads its data; None if ``app`` is a
         function of a history
     config: configuration that the server sends; its entry "server-round" counts the messages to
         this device
     run_config, node_config: configurations in the app's context, which also has the device's state
     has_metadata: whether the upload also contains the metadata of the reply: data other than the
-        trained arrays, and fields of Flower's envelope that an app may set. Their names are
-        "metadata.RECORD/KEY"
+        trained arrays, and fields of Flower's envelope that an app may set. Metadata have names
+        such as "metadata.RECORD/KEY"
     upload_seconds: estimated time to compute one upload, in seconds (class attribute)
     """
 

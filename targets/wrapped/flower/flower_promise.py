@@ -41,8 +41,8 @@ class ModChain:
 
     mods: the mods (wrappers of a client's training), beginning with the outermost
     inner_function: the function that the innermost mod calls
-    owner_function: the function that the app's owner wrote: ``inner_function``, or in Flower's
-        older interface the function ``client_fn`` that it calls
+    owner_function: the function that the app's owner wrote: ``inner_function``. In Flower's older
+        interface: the function ``client_fn``, which ``inner_function`` calls
     is_legacy: whether the app uses Flower's older interface
     """
 
@@ -162,13 +162,13 @@ class FlowerPromise:
     proof_gap: str = ""
 
     def iter_claims(self, rounds: int) -> Iterator[ScopedClaim]:
-        """Yields claims that state this promise in up to three scopes.
+        """Yields claims that state this promise, in up to three scopes.
 
-        - The promise's own scope.
-        - One message of a client (``Unit.REPORT``), replaced by any other message; only if the
-          client itself adds the noise.
-        - The whole training, if the promise covers one round and the training has several
-          ``rounds``.
+        - If the client itself adds the noise: one message of a client (``Unit.REPORT``), replaced
+          by any other message.
+        - Always: the promise's own scope.
+        - If the promise covers one round and the training has several ``rounds``: the whole
+          training.
         """
         own = self._scope_claim(self.scope, self.note)
         if self.randomizer is not None:

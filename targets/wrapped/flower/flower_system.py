@@ -38,8 +38,8 @@ class FlowerServer:
 
     strategy: the strategy; each call uses a copy, so that the server keeps no state between rounds
 
-    An upload has the weight in its metadata, or weight 1 without metadata
-    (``FlowerClient.has_metadata``).
+    The metadata of an upload state its weight in the mean. Without metadata
+    (``FlowerClient.has_metadata``), the weight is 1.
     """
 
     strategy: Any
@@ -191,8 +191,8 @@ class FlowerSystem(WrappedSystem):
         """Tests the noise of messages; returns the system, without refuted proofs, and a note.
 
         The proofs of all promises are dropped if messages have less noise than promised, or if two
-        rounds use the same noise. ``repeated`` yields messages of devices with equal histories. An
-        app with the promised noise loses its proofs with a probability of about 10^-5.
+        rounds use equal noise. An app with the promised noise fails the test with a probability of
+        about 10^-5. ``repeated`` yields messages of devices with equal histories.
         """
         noisy = [promise for promise in self.promises if promise.randomizer is not None]
         if not noisy:
@@ -205,10 +205,11 @@ class FlowerSystem(WrappedSystem):
         return replace(self, promises=unproved), why
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomizer of a single message if the client adds the noise; None otherwise.
+        """Returns the randomizer of a single message, with which the client itself adds noise.
 
-        None unless ``scope`` protects a report (one message). The epsilon of the randomizer holds
-        for all pairs of messages, even if no history produces them.
+        None without such a randomizer for the adversary of ``scope``, or if ``scope`` does not
+        protect a report (one message). The epsilon of the randomizer holds for all pairs of
+        messages, even if no history produces them.
         """
         if scope.unit is not Unit.REPORT:
             return None

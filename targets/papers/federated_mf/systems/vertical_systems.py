@@ -26,9 +26,8 @@ from fedrec_auditor.targets.systems.system import NoiselessSystem
 class FmfVfl(NoiselessSystem, PartyMf):
     """Federated matrix factorization in the vertical setting, without protection.
 
-    FMF in the vertical setting (Figure 3a, equation 4): each party sends user embeddings, without
-    clipping and noise. A message reveals to the server which users have ratings at the party
-    ("naive leakage" in section 4 of the paper).
+    Each party sends user embeddings (Figure 3a, equation 4). A message reveals to the server which
+    users have ratings at the party ("naive leakage" in section 4 of the paper).
 
     ``unit``: "user" to use at most ``trim`` ratings of each user, "rating" to use all ratings.
     ``trim``: maximum number of ratings of a user per party, if the unit is the user.
@@ -75,16 +74,17 @@ _BAND = 0.01  # tolerated distance of an item's mean entry below 1/2, in units o
 class VflSgdmf(NoisyMf):
     """Vertical federated matrix factorization with embedding clipping and Gaussian noise.
 
-    VFL-SGDMF (Figure 3b) claims for a rating the largest epsilon of a party, and for a user the
-    root of the sum of the parties' squared epsilons.
+    The claimed epsilon of a rating is the largest epsilon of a party (VFL-SGDMF, Figure 3b). The
+    claimed epsilon of a user is the root of the sum of the parties' squared epsilons.
 
-    Embeddings are clipped (equation 6: entries >= 0, norm^2 at most R, the largest rating). In
+    Embeddings are clipped (equation 6: entries >= 0, squared norm at most the largest rating R). In
     every step, all entries of the gradient sums get noise of deviation z Delta (section 4.2). The
-    sensitivity Delta is
+    claimed sensitivity Delta for a rating is
 
     - 2 sqrt(2) R^(3/2) in steps that move user and item embeddings;
-    - 2 R^(3/2) in the last kappa steps, which move item embeddings alone;
-    - theta times as large if the unit is a user of theta ratings per party.
+    - 2 R^(3/2) in the last kappa steps, which move item embeddings alone.
+
+    For a user of theta ratings per party, Delta is theta times as large.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``trim``: theta, maximum number of ratings of a user per party; further ratings are left out.
@@ -138,10 +138,11 @@ class VflSgdmf(NoisyMf):
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on user and item gradients, of deviation z Delta.
 
-        z is ``noise_multiplier``, and Delta the sensitivity to a rating or a user (``unit``) in
-        section 4.2 of the paper. ``n_users`` is not used.
-
+        ``n_users``: not used.
         ``with_users``: whether the steps move user embeddings too, not item embeddings alone.
+
+        z is ``noise_multiplier``, and Delta the sensitivity of section 4.2 for the system's
+        ``unit``.
         """
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if with_users else 1.0)
         z, clipping = self.noise_multiplier, Clipping.make_projection(self.bound)
@@ -149,17 +150,14 @@ class VflSgdmf(NoisyMf):
         return UserItemNoise(noise_multiplier=z, sigma=z * one, clipping=clipping)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
+        """Returns a mechanism whose epsilon is a lower bound on the epsilon of a party's uploads.
 
-        The bound is for adding or removing one rating of a user with other ratings. The training
-        must send the result of every step (T' = 1).
+        None unless all of these conditions hold:
 
-        None if no bound is known:
-
-        - for other trainings, and if item embeddings may move far from their start;
-        - for other changes of the data, and for adversaries other than the server;
-        - without noise;
-        - in the repaired version (``as_published`` false).
+        - ``scope`` states one rating that is added or removed, the server, and the whole training.
+        - The system is as published, with noise, unit "rating" and random ``split``. A party sends
+          the result of every step (T' = 1).
+        - ``make_rating_lower_bound`` knows a bound.
         """
         plain = self.sampling.unit == "row" and self.unit == "rating" and self.split == "random"
         plain = plain and self.noise_multiplier > 0 and self.local_steps == 1
@@ -176,8 +174,8 @@ class VflSgdmf(NoisyMf):
         Its epsilon is therefore a lower bound on the epsilon of the training. Its noise multiplier
         is about sqrt(8) times the one in ``get_event``.
 
-        None if the party has fewer than two items, or if item embeddings may move so far that the
-        bound fails (at large learning rates).
+        None if the party has fewer than two items or users, or if the learning rate is so large
+        that item embeddings may move too far from their start.
         """
         # The noise multiplier is larger than in ``get_event`` for two reasons: only user embeddings
         # are visible at every step, and item embeddings begin at random.

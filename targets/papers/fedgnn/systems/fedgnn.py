@@ -40,20 +40,23 @@ _CHOICE, _PSEUDO, _ITEM, _LAYER = range(4)
 class FedGnn(RatingGraphSystem):
     """FedGNN: rating prediction on item graphs, with clipped gradients and Laplace noise.
 
-    A message has three parts, which are clipped and get Laplace noise (equation 1): the gradient
-    rows of the client's own items (items that its user rated), the rows of pseudo items (random
-    other items), and the gradient of the layer A. Rows of all further items are not sent, so that a
-    message reveals items that the user did not rate.
+    A message has three parts, which are clipped and get Laplace noise (equation 1):
+
+    - the gradient rows of the client's own items (items that its user rated);
+    - the rows of pseudo items (random other items);
+    - the gradient of the layer A.
+
+    Rows of all further items are missing, which reveals that the user did not rate these items.
 
     ``clip``: largest norm of a message.
     ``noise``: scale of the Laplace noise on every number of a message.
     ``norm``: norm that is clipped, "max" (each number; section 3.3) or "l2" (the whole message; as
         in the released code).
-    ``pseudo``: number of pseudo items (random items that the user did not rate) per message.
+    ``pseudo``: number of pseudo items per message.
     ``cohort``: number of clients per round.
     ``rounds``: number of rounds per training.
-    ``warm_up``: number of epochs after which the embeddings of neighbouring users (users of a
-        common item) are computed, once.
+    ``warm_up``: number of epochs after which the embeddings of neighbours (users with a common
+        item) are computed, once.
     ``server``: optimizer of the server: a step along the "mean" gradient, or a step of "adam"
         (``FedAdam``).
 
@@ -137,14 +140,15 @@ class FedGnn(RatingGraphSystem):
         """Returns the mechanism from the protected data to the messages: the choice of sent rows,
         or the noise.
 
-        If the choice of rows reveals protected data (``may_sent_rows_reveal_data``):
+        If ``may_sent_rows_reveal_data`` is false, the mechanism is the Laplace noise of the base
+        class. Otherwise it depends on the protected data:
 
-        - For a user or a report: the identity, which protects nothing.
-        - For an interaction: the choice of one item's row. With the interaction the row is sent for
+        - A user or a report: the identity, which protects nothing.
+        - An interaction: the choice of one item's row. With the interaction the row is sent for
           certain, without it with the probability of a pseudo item.
-        - For attributes, and for adversaries other than the server: None.
+        - Attributes: None.
 
-        Otherwise: the Laplace noise, as in the base class.
+        The result is also None for adversaries other than the server.
         """
         # A user or a report: the number of sent rows reveals how many items the user has.
         if not self.may_sent_rows_reveal_data(scope, population):
@@ -187,9 +191,9 @@ class FedGnn(RatingGraphSystem):
         """Returns a malicious server's broadcast, for which one rating decides the signs of all
         gradients.
 
-        The embedding dimension d must be even. The arrays are
+        Two arrays are broadcast, for an even embedding dimension d:
 
-        - "item" (n_items, d), in which every entry is a large number t;
+        - the item table "item" (n_items, d), in which every entry is a large number t;
         - the layer "gnn.A" (d, d), which maps each row of "item" to (+t, -t, +t, ...).
         """
         # Every predicted rating then equals the setting ``level``. For a user with one rating,

@@ -35,7 +35,8 @@ class FedPerGnn(RatingGraphSystem):
        model takes a step along it.
     2. The item table gets normal noise. Its deviation is the standard deviation, over all entries,
        of the step of the item table, times sqrt(items / (``pseudo`` * ``batch``)).
-    3. Every weight gets Laplace noise of scale ``noise``.
+    3. Every weight gets Laplace noise, whose scale (the property ``noise``) follows from
+       ``epsilon``.
 
     Source: const.py, model.py, run.py and generator.py at 9e77e2e.
 
@@ -120,10 +121,10 @@ class FedPerGnn(RatingGraphSystem):
         return max(1, n_users // self.batch)
 
     def count_messages_per_user(self, population: Population) -> int:
-        """Returns the number of messages in a training that one user's data affect: one per epoch.
+        """Returns the largest number of messages in a training whose batch contains a given user.
 
-        A user is in one batch per epoch. Messages of later batches depend on the user only through
-        the models that were sent before.
+        A user is in at most one batch per epoch. Messages of later batches depend on the user only
+        through the models that were sent before.
         """
         return math.ceil(self.rounds / self.count_batches(population.n_users))
 

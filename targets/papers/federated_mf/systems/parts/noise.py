@@ -31,10 +31,9 @@ from fedrec_auditor.targets.systems.base import Population
 class GradientNoise(ABC):
     """Gaussian noise on every entry of the gradient sums of a step.
 
-    ``noise_multiplier``: noise multiplier z, the deviation of the noise divided by the claimed
-        sensitivity.
-    ``sigma``: standard deviation of the noise: z times the sensitivity that the paper claims for a
-        rating or a user.
+    ``noise_multiplier``: z, deviation of the noise divided by the sensitivity that the paper
+        claims.
+    ``sigma``: standard deviation of the noise: z times the claimed sensitivity.
     ``clipping``: bounds of the gradients and embeddings.
     ``has_user_noise``: whether gradient sums with respect to user embeddings have noise. Gradient
         sums with respect to item embeddings always have noise.
@@ -53,7 +52,7 @@ class GradientNoise(ABC):
         ``mf``: the system whose steps get the noise.
         ``scope``: the protected data (unit), and their change (adjacency).
 
-        The event has the true sensitivity, not the claimed one.
+        Noise multipliers of the event are relative to the true sensitivity, not the claimed one.
         """
 
 
@@ -65,19 +64,18 @@ class NoisyMf(party_mf.PartyMf):
     ``trim``: theta, maximum number of ratings of a user; further ratings are left out. Not used if
         the unit is the rating.
     ``delta``: delta of the claim; the paper prints none.
-    ``density``: public guess of tau, the share of all pairs of a user and an item that have a
-        rating; not used if ``as_published``.
-    ``as_published``: whether steps sample ratings as printed; otherwise they are repaired.
+    ``density``: public guess of the share of all pairs of a user and an item that have a rating;
+        not used if ``as_published``.
+    ``as_published``: whether steps are as printed; otherwise they are repaired.
     ``is_single_party``: whether the system is central, with a single party.
 
-    There are two versions of a step:
+    There are two versions of a step, which divides a gradient sum by the mean number of ratings per
+    user:
 
-    - As printed: the step samples a fixed number of rows (users). It divides the gradient sum by
-      the party's own number of ratings.
+    - As printed: the step samples a fixed number of rows (users). The divisor follows from the
+      party's own number of ratings, which the accounting and the paper treat as public.
     - Repaired: the step samples every unit (each rating, or each user) independently, as the
       moments accountant assumes. The divisor follows from ``density``.
-
-    The accounting assumes that tau is public, as the paper does.
     """
 
     # Sampling rows does not amplify privacy for one rating, because the user's other ratings show
@@ -216,9 +214,9 @@ class UserItemNoise(GradientNoise):
         ``mf``: the system whose steps get the noise.
         ``scope``: the protected data (unit), and their change (adjacency).
 
-        The event has the true sensitivity, not the claimed one. It covers the whole training, also
-        if the horizon is one round. One rating is at one party; the ratings of a user are at all
-        parties.
+        Noise multipliers of the event are relative to the true sensitivity, not the claimed one.
+        The event always covers the whole training. For a rating, the event covers the steps of one
+        party, or of two if the item may change; for a user, the steps of all parties.
         """
         # A user has at most ``trim`` ratings at each party if the system's ``unit`` is the user,
         # otherwise at most one rating of every item. A message depends on item embeddings that a
@@ -268,8 +266,8 @@ class ItemNoise(GradientNoise):
     """Gaussian noise on item gradients alone, for parties that hold users.
 
     ``has_user_fitting``: whether a user's embedding depends on the user's ratings during the noisy
-        steps: it is fitted to them before, or trained by the steps, without noise. One rating then
-        changes the gradients of all of the user's items (``bound_gradient_change``).
+        steps, because it was fitted to them or is trained. One rating then changes the gradients of
+        all of the user's items (``bound_gradient_change``).
     ``trains_users``: whether noisy steps also move the embeddings of sampled users, without noise.
     """
 
@@ -283,11 +281,11 @@ class ItemNoise(GradientNoise):
         """Creates the noise of the system ``mf``, of deviation z Delta.
 
         ``z``: noise multiplier.
-        ``moves``: whether noisy steps move user embeddings. Not used if ratings are sampled
-            independently (repaired version, unit "rating").
+        ``moves``: whether noisy steps move user embeddings. Not used in the repaired version with
+            unit "rating", which samples ratings independently.
 
-        Delta is the sensitivity of section 5.2, for the largest rating R: 2 R^(3/2) for a rating,
-        and theta times as much for a user of at most theta ratings.
+        Delta is the sensitivity that section 5.2 claims: 2 R^(3/2) for a rating, where R is the
+        largest rating. For a user of at most theta ratings, Delta is theta times as large.
         """
         # If ratings are sampled independently, user embeddings keep their random initial values
         # until all noisy steps are done.
@@ -305,10 +303,10 @@ class ItemNoise(GradientNoise):
         """Returns the accounting event of all noisy gradients that depend on the protected data.
 
         ``mf``: the system whose steps get the noise.
-        ``scope``: the protected data (unit), which are at one party, and their change (adjacency).
+        ``scope``: the protected data (unit), their change (adjacency), and the period (horizon).
 
-        The event has the true sensitivity, not the claimed one. It covers T T' steps for a
-        training, and T' steps for one round.
+        Noise multipliers of the event are relative to the true sensitivity, not the claimed one.
+        The event covers all steps of one party within the horizon, a training or one round.
         """
         unit = Unit.USER if self.has_user_fitting else Unit.RATING
         drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
@@ -342,7 +340,7 @@ class StepNoise:
         or a user).
     ``row_noise_multiplier``: noise multiplier for replacing the gradient of one row (user) by the
         gradient of another row.
-    ``has_user_steps``: whether a step also moves the user embeddings of the sampled users, without
+    ``has_user_steps``: whether a step also moves the embeddings of the sampled users, without
         noise.
     """
 
@@ -356,20 +354,20 @@ class StepNoise:
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
 
-        If ``descent`` samples each unit (rating or user) independently, the event includes
-        amplification by sampling for adding, removing or replacing data of one unit.
+        If ``descent`` samples each unit (rating or user) independently, sampling amplifies privacy
+        for adding, removing or replacing data of one unit. For all other changes the event has no
+        sampling.
 
         If a step samples n' of a party's n rows (users), as in the paper, the event depends on the
         change:
 
-        - Adding or removing a user: Poisson sampling at rate n'/n, with ``row_noise_multiplier``.
-          The sensitivity is larger, because an added user also displaces another user from a
-          sample. The event has no sampling where amplification is not proved (``has_user_steps``,
-          or n' depends on the added user) or does not help (n' >= n/4).
         - Replacing a user, without ``has_user_steps``: a sample of n' of n rows, with
           ``row_noise_multiplier``.
+        - Adding or removing a user: Poisson sampling at rate n'/n, with ``row_noise_multiplier``,
+          because an added user takes another user's place in a sample. If ``has_user_steps``, if n'
+          depends on the added user, or if n' >= n/4: no sampling.
         - All other changes, such as one rating: a sample that the adversary sees, with
-          ``noise_multiplier``. The user's other ratings show in which steps the row is sampled.
+          ``noise_multiplier``.
         """
         # Adding or removing a user follows ``losses.pairs.FixedSizeSamplePair``.
         # If the party ``has_user_steps``, the users whose places an added user took have missed a
@@ -417,16 +415,15 @@ def bound_gradient_change(
     ``max_ratings``: maximum number of ratings of a user; None without trimming.
     ``has_user_fitting``: whether each user embedding depends on the user's ratings.
 
-    Let c be the maximum number of ratings of a user (without trimming ``n_items``), and R the
-    largest rating. Embeddings are as in equation 6 (entries >= 0, norm^2 at most R). The largest
-    change is
+    Let R be the largest rating, G = 2 R^(3/2) the longest gradient of a rating, and c the maximum
+    number of ratings of a user (``n_items`` without trimming). Embeddings obey equation 6 (entries
+    >= 0, squared norm at most R). The result is
 
-    - for adding or removing a user: 2 R^(3/2) sqrt(c), which is attained;
-    - for replacing a user: 1.618 times 2 R^(3/2) sqrt(c) (``Clipping.max_distance_ratio``);
-    - for adding or removing a rating (fitted users, no trimming): 2 R^(3/2) sqrt(2c - 1);
-    - for adding, removing or changing a rating (users not fitted): 2 R^(3/2);
-    - for replacing an interaction (users not fitted): 4 R^(3/2);
-    - for all other changes: as for replacing a user.
+    - for adding or removing a user: G sqrt(c), which is attained;
+    - for one rating without ``has_user_fitting``: G, or 2 G for replacing an interaction;
+    - for adding or removing a rating with ``has_user_fitting`` and without trimming: G sqrt(2c -
+      1);
+    - for all other changes: 1.618 G sqrt(c), by ``Clipping.max_distance_ratio``.
     """
     # For adding or removing a user, the rows of c items change by at most 2 R^(3/2) each.
     #

@@ -113,8 +113,8 @@ class NoiseReplacer:
     def draw_weights(self) -> tuple[float, float]:
         """Weights of a client's two standard normal draws in the sum of the client's two messages.
 
-        The first draw makes xi. The second draw makes xi' in the paper's protocol. In the repaired
-        protocol it makes the part of b that is random if xi is known.
+        The first draw makes xi. The second draw makes xi' in the paper's protocol, and the part of
+        b that xi does not determine in the repaired one.
         """
         if not self.is_repaired:
             return 0.0, self.new_sigma

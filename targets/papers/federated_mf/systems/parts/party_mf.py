@@ -47,7 +47,7 @@ class Party:
     ``rng``: the party's random generator.
     ``member_share``: number of the members divided by the number of all users or items.
     ``step_size_factor``: factor on the learning rate: one over the mean number of trimmed ratings
-        per user (1/(m tau) in the paper).
+        per user, or over a guess of this mean.
     """
 
     # In 1/(m tau), a user rated the share tau of the m items.
@@ -87,7 +87,7 @@ class StepSampling:
     ``unit``: "row" for a fixed number of rows (users) per step; "rating" or "user" if each rating
         or user is sampled independently.
     ``guessed_rated_share``: public guess of the share of pairs of a user and an item that have a
-        rating, for the divisor; None to compute the divisor from the party's number of ratings.
+        rating. The divisor follows from this guess or, if None, from the party's number of ratings.
     """
 
     unit: str = "row"
@@ -127,11 +127,11 @@ class PartyMf(System):
     ``factors``: number p of entries of an embedding, as in the paper (sections 4.3, 5.3).
     ``rounds``: number T of rounds, as in the paper.
     ``local_steps``: number T' of steps of a party per round, as in the paper.
-    ``rate``: sampling rate: share of the rows (users) that a step samples, as in the paper.
+    ``rate``: share of the rows (users) that a step samples, as in the paper.
     ``parties``: number s of parties, as in the paper.
-    ``bound``: R, upper bound of all ratings: the largest possible rating.
-    ``learning_rate``: initial learning rate g, which does not depend on the size of the data (top
-        of ``sgd_mf``); the paper does not print it.
+    ``bound``: R, the largest possible rating.
+    ``learning_rate``: initial learning rate g, which the paper does not print. A step is g times
+        the gradient sum, divided by the mean number of ratings per user.
     ``spread``: width of the distribution of initial embeddings, from 0 (all equal) to 1.
     ``division``: division of the data among the parties, by items or by users.
 
@@ -206,8 +206,8 @@ class PartyMf(System):
         """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
         training.
 
-        Each party sends one table per round; the larger of the user and the item table is assumed.
-        A step passes over the share of the ratings that it samples.
+        Each party is assumed to send the larger of the user and the item table, once per round. A
+        step passes over the share ``rate`` of the ratings.
         """
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
         steps = self.steps + self.n_fit_steps + self.exchange.n_tuning_steps
@@ -240,8 +240,8 @@ class PartyMf(System):
         ``n_users``, ``n_items``: numbers of users and items of the party.
         ``ratings``: number of ratings of the party, or an array of such numbers.
 
-        If ``sampling.guessed_rated_share`` is set, the mean is this share times ``n_items``, but at
-        least 1 and at most ``max_ratings``, and ``ratings`` is not used.
+        If ``sampling.guessed_rated_share`` is set, ``ratings`` is not used. The mean is then this
+        share times ``n_items``, but at least 1 and at most ``max_ratings``.
         """
         if self.sampling.guessed_rated_share is None:
             return self.division.get_step_scale(n_users, ratings)
@@ -268,11 +268,11 @@ class PartyMf(System):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
 
-        u and v are the embeddings of user and item. If every party has its own table, they are
-        taken from the table of one party:
+        u and v are the embeddings of user and item. If parties have different tables, an array of
+        the model names the party whose table is used:
 
-        - with an array "home" in the model: v from the party that holds the user;
-        - with an array "owner" in the model: u from the party that holds the item.
+        - "home": the party that holds the user, whose item table has v;
+        - "owner": the party that holds the item, whose user table has u.
         """
         own, items = model.arrays["users"], model.arrays["items"]
         with limit_to_one_thread():
@@ -368,8 +368,8 @@ def get_sampling_range(sizes: Sequence[int], rate: float) -> tuple[float, float]
     """Returns the smallest and largest share of a party's rows (users) that a step samples.
 
     ``sizes``: number of rows of each party.
-    ``rate``: intended share. The number of sampled rows is rounded to an integer, so that the
-        shares differ from it.
+    ``rate``: intended share. The shares differ from ``rate``, because the number of sampled rows is
+        rounded to an integer.
     """
     shares = [sgd_mf.get_batch_size(size, rate) / size for size in sizes]
     return min(shares), max(shares)

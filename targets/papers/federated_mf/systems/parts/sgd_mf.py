@@ -62,8 +62,8 @@ def init_embeddings(uniform: Floats, bound: float, spread: float = 1.0) -> NDArr
     ``bound``: R, the largest rating.
     ``spread``: width of the distribution, from 0 (all entries equal) to 1.
 
-    At ``spread`` 1, entries are uniform in [0, 2a], with p a^2 = R/2. Rows are projected to norm^2
-    <= R. The paper states only "randomly". The embeddings do not depend on the data.
+    At ``spread`` 1, entries are uniform in [0, 2a], with p a^2 = R/2. Rows are projected to a
+    squared norm of at most R. The paper states only "randomly".
     """
     # At ``spread`` 0 all entries are a. With a smaller ``spread``, predictions are closer to R/2
     # for items with few ratings.
@@ -151,8 +151,8 @@ def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta:
     ``steps``: number of steps.
     ``delta``: delta of the result.
 
-    The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021), which
-    converts the Renyi curve by Proposition 12 of Canonne, Kamath and Steinke 2020.
+    The experiments use TensorFlow Privacy of December 2021 (section 2.2). This program converts the
+    Renyi curve by Proposition 12 of Canonne, Kamath and Steinke 2020.
     """
     # The result is the minimum over the orders ``_ORDERS``. Theorem 1 gives a larger bound
     # (``get_theorem_1_epsilon``). Propositions 2 and 3 state epsilon only up to a constant factor,
@@ -284,8 +284,8 @@ def fit_neighbouring_users(
     ``n_fit_steps``: number of steps of the fit.
     ``count``: number of the user's other ratings.
 
-    A malicious server chooses the initial item embeddings. With the additional rating the result
-    points towards entry 0, and without it towards entry 1.
+    A malicious server chooses the initial item embeddings. The embedding points towards entry 0
+    with the additional rating, and towards entry 1 without it.
     """
     # The additional item has a long embedding in the direction of entry 0, and the ``count`` other
     # items have short embeddings in the direction of entry 1.
@@ -306,9 +306,8 @@ def find_message_distance(bound: float, factors: int, n_fit_steps: int) -> float
     ``factors``: number of entries of an embedding.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
 
-    The user also rated one other item. Both ratings are R. A malicious server chooses the
-    broadcasts. The result is at least 2 R^(3/2), the distance between the messages of a user with
-    one rating R and without ratings.
+    The user also rated one other item, and both ratings are R. A malicious server chooses the
+    broadcasts. The result is at least 2 R^(3/2), the distance for a user without other ratings.
     """
     # The user rated item 1 by R, and item 2 by R or not at all. The server chooses orthogonal
     # initial embeddings, short for item 1 and long for item 2. Then it broadcasts item embeddings
