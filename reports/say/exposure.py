@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fedrec_auditor.accountants import statements
-from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS_PROB
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import MIN_GUESS_RATE_FOR_MEDIUM, list_lower_bounds
@@ -56,8 +56,7 @@ class BoundsInScope:
     def label(self) -> str:
         """Unit (protected data), horizon (time span), adjacency and delta as text.
 
-        The adjacency "any pair" is omitted. If the two bounds have different deltas, the text
-        states both.
+        If the two bounds have different deltas, the text states both.
         """
         known = (("shown", self.lower_bound), ("proved", self.upper_bound))
         deltas = {name: bound.delta for name, bound in known if bound is not None}
@@ -65,10 +64,8 @@ class BoundsInScope:
         if len(set(deltas.values())) > 1:
             texts = [f"{say.format_delta(delta)} ({name})" for name, delta in deltas.items()]
         unit = say.UNIT_TEXTS[self.scope.unit].removeprefix("all data of ").partition(" of ")[0]
-        if self.scope.adjacency is not Adjacency.ANY_PAIR:
-            texts.insert(0, f"adjacency “{self.scope.adjacency}”")
-        label = ", ".join((unit, say.HORIZON_TEXTS[self.scope.horizon], *texts))
-        return label.replace(", over ", ", ")
+        time = say.HORIZON_TEXTS[self.scope.horizon].removeprefix("over ")
+        return ", ".join((unit, time, f"adjacency “{self.scope.adjacency}”", *texts))
 
     @property
     def lower_bound_text(self) -> str:
