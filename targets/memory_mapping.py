@@ -37,12 +37,13 @@ def map_arrays_to_files(value: _Value) -> _Value:
 class RoundStore:
     """Storage of a training's rounds: uploads in memory up to a limit, and on disk beyond it.
 
-    compute: resources: limit of all rounds' uploads in bytes (``memory``), directory of the files
-        (``folder``)
+    compute: machine whose ``memory`` is the limit in bytes for the uploads of all rounds, and whose
+        ``folder`` has the files
     mode: mode of memory mapping, as in numpy: "r+" for writable files, "c" for copy-on-write
 
-    Files are memory-mapped. They are removed when the last array in them is garbage-collected.
-    Arrays of the broadcast model do not count towards the limit.
+    Files are memory-mapped, and are removed when the last array in them is garbage-collected.
+    Arrays below 1 MiB stay in memory. Arrays of the broadcast model stay in memory, too, and do not
+    count towards the limit.
     """
 
     def __init__(self, compute: Machine, mode: Literal["r+", "c"] = "r+") -> None:

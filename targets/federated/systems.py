@@ -52,8 +52,7 @@ class FedAdam:
     ``moments``: first and second moment of each array's change, by array name; they persist between
         rounds.
 
-    In every round, an entry moves by about the step size towards the mean of the uploads, even if
-    few devices trained the entry.
+    In every round, an entry moves by about the step size, even if few devices trained it.
 
     Source: Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 2, with its beta_1
     and beta_2.
@@ -66,12 +65,13 @@ class FedAdam:
     moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
     def update_model(self, model: Broadcast, mean: Broadcast) -> Broadcast:
-        """Takes one step from ``model`` towards ``mean``, and returns the next model, in float32.
-
-        The step also updates ``moments``.
+        """Takes one step from ``model`` towards ``mean``, updates ``moments``, and returns the next
+        model.
 
         ``model``: the broadcast model, as arrays by name.
         ``mean``: mean of the models that devices trained from ``model`` and uploaded.
+
+        The result has float32 arrays.
         """
         after = {}
         for name, table in model.items():
@@ -101,8 +101,8 @@ def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 def design_pairs(system: ComposedSystem) -> tuple[DesignedPair, ...]:
     """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
-    The learner's model must have the same named arrays as a model of the module ``learners``. The
-    result is empty in three cases:
+    The learner must name the arrays of its model as the module ``learners`` does. The result is
+    empty in three cases:
 
     - no finite epsilon is claimed;
     - the learner has no setting ``dimension``;

@@ -28,9 +28,9 @@ class Laplace(bases.IntervalMechanism, bases.LaplaceNoise):
     ``scale``: scale of the Laplace noise.
     ``low``, ``high``: ends of the range of an entry.
 
-    The epsilon of an entry is exactly (high - low)/scale. The sensitivity is the length of the
-    whole range, not half of it. The mechanism acts elementwise on arrays of any shape: every entry
-    is a separate input.
+    The epsilon of an entry is exactly (high - low)/scale, with the length of the whole range, not
+    half of it. The mechanism acts elementwise on arrays of any shape: every entry is a separate
+    input.
 
     Source: Dwork, McSherry, Nissim and Smith 2006.
     """

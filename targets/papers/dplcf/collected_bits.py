@@ -76,15 +76,14 @@ class BitUploadSystem(system.System):
         """
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomized function from the data that ``scope`` protects to the server's
-        view.
+        """Returns the mechanism from the data that ``scope`` protects to the server's view.
 
-        The function depends on the protected data:
+        The mechanism depends on the protected data:
 
         - a bit, an interaction or the existence of a rating: the flip of one bit;
         - a user or a report: the flips of the bits of all items;
-        - the participation of a user, which an upload reveals: the identity;
-        - any of these without flips: the identity.
+        - the participation of a user, which an upload reveals: ``Identity``;
+        - any of these without flips: ``Identity``.
 
         None for data that are not sent (the value of an existing rating, an attribute) and for
         adversaries other than the server.
@@ -99,8 +98,8 @@ class BitUploadSystem(system.System):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event for the data that ``scope`` protects, against the server.
 
-        The event also holds for other adversaries, who see only functions of the uploads. An upload
-        reveals that its user participates: the event of a user's participation is ``Identity``.
+        The event also holds for other adversaries, who see only functions of the uploads. For the
+        participation of a user, which an upload reveals, the event is that of ``Identity``.
         """
         if scope.protects_user_presence:
             return Identity().event()
@@ -148,8 +147,8 @@ class BitUploadSystem(system.System):
         """Returns the requested uploads: each client's bits, newly flipped in every message
         (equation 3).
 
-        The result has one component (named array), "bits": booleans, one row of n_items bits per
-        message. Bits are true bits in a system without a flip. No broadcast is used.
+        The result has one array, "bits": booleans, one row of n_items bits per message. In a system
+        without a flip, bits are true bits. The broadcast is not used.
         """
         # Only the histories and one seed per message are stored; the flips are drawn again from the
         # seed at every access.
@@ -305,7 +304,7 @@ class CentralMf(BitUploadSystem):
     ``epsilon``: epsilon of the flip of one bit.
     ``factors``: number of entries of a user's and of an item's vector.
     ``learning_rate``: learning rate of Adam.
-    ``regularization``: weight of the squared norms of all vectors in the loss.
+    ``regularization``: weight of half the squared norm of an example's vectors in the loss.
     ``epochs``: number of passes over the uploaded 1s (positives).
     ``batch``: number of training examples per step of Adam.
     ``negatives``: number of items without an uploaded 1 that are drawn per positive.

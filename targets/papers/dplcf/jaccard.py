@@ -53,8 +53,7 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
 
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
-    Entries (2,1) and (3,1) are printed as (1-q) p; right is (1-q) q. ``make_flip_matrix`` returns
-    the right matrix.
+    Entries (2,1) and (3,1) are printed as (1-q) p; right is (1-q) q (``make_flip_matrix``).
     """
     # The first column of the printed matrix does not sum to 1.
     a, b = 1 - p, 1 - q
@@ -69,8 +68,7 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
 
 
 def make_printed_inverse(q: float) -> NDArray[np.float64]:
-    """Returns the inverse (4, 4) of matrix A (``make_flip_matrix``) as equation 11 prints it, with
-    misprints.
+    """Returns the inverse (4, 4) of matrix A as equation 11 prints it, with misprints.
 
     ``q``: probability of uploading a 1 for a true 0. A true 1 is always uploaded as a 1 (p = 1).
 
@@ -114,8 +112,10 @@ def estimate_jaccard(
     ``rows``: items whose similarities are estimated, as a slice of item indices.
 
     The result, by equation 7, has shape (len(rows), n_items). The similarity of an item to itself
-    is set to 0. Estimated numbers of users are clipped, which the paper does not mention: to [1, n]
-    for one item, and to [0, the smaller of the two numbers] for both items.
+    is set to 0. Estimated numbers of users are clipped, which the paper does not mention:
+
+    - for one item, to [1, n];
+    - for both items of a pair, to [0, the smaller number of the two items].
     """
     # Equation 7 for all pairs together: let t = (bit - q)/(p - q) for each user and item. The
     # estimated number n_11 of users of both items i and j is the sum over users of t_i t_j. The
@@ -144,8 +144,10 @@ def find_jaccard_by_inverse(
     ``rows``: the items whose similarities are estimated, as a slice of item indices.
 
     The result, by equations 7, 9 and 10, has shape (len(rows), n_items). The similarity of an item
-    to itself is set to 0. Estimated numbers of users are clipped: to [1, n] for at least one of two
-    items, and to [0, this number] for both items.
+    to itself is set to 0. Estimated numbers of users are clipped:
+
+    - for at least one of two items, to [1, n];
+    - for both items, to [0, the number for at least one].
     """
     every = counts.diagonal().astype(np.float64)
     mine = np.arange(len(counts))[rows]
@@ -196,8 +198,8 @@ def find_neighbourhoods(
     ``n_users``: number of users.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
     ``size``: number of neighbours of an item; all other items if the catalogue has too few.
-    ``inverse``: matrix (4, 4) by which true counts of bit pairs are estimated
-        (``find_jaccard_by_inverse``), right or misprinted; None for the right inverse for p and q.
+    ``inverse``: matrix (4, 4) for ``find_jaccard_by_inverse``, right or misprinted. By default
+        ``estimate_jaccard`` computes the similarities from p and q.
 
     Ties are broken by item index.
     """

@@ -71,8 +71,7 @@ def compare_equation_6_entries() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_equation_11_entries() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair per entry of the inverse of A: the value printed in equation 11, and the right
-    value.
+    """Yields a pair per entry of A^-1: the value printed in equation 11, and the right value.
 
     Matrix A (4 x 4) maps counts of true bit pairs to expected counts of uploaded pairs. Equation 11
     is for p = 1: a true 1 is always uploaded as a 1.
@@ -126,11 +125,11 @@ def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_similarity_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1e-9, a tolerance, and the epsilon of the item similarities minus the epsilon
-    of one bit.
+    """Yields a pair: a tolerance (1e-9), and the epsilon of the similarities minus that of one bit.
 
-    By the paper, the similarities that the server computes have the epsilon of one flipped bit.
-    Their epsilon is computed by enumeration, for two users and two items.
+    By the paper the difference is 0: the item similarities that the server computes have the
+    epsilon of one flipped bit. Their epsilon is computed by enumeration, for two users and two
+    items.
     """
     # All 16 uploads are grouped by the similarities that the server computes from them. The epsilon
     # is the largest log-ratio of a group's probabilities for the two values of the first user's

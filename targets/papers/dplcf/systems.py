@@ -106,9 +106,9 @@ class DplcfAp(FlippedItemKnn):
     By default a true 1 is always uploaded as a 1. DPLCF-AP (section 3.2.2) is claimed to be
     epsilon-private, but an uploaded 0 then proves that the true bit is 0.
 
-    Let p and q be the probabilities of uploading a 1 for a true 1 and for a true 0. The paper takes
-    p = 1. It states that any p in [1/2, 1] suffices for epsilon, because p/q <= e^eps. In fact only
-    p <= e^eps/(1+e^eps) suffices. At p = 1 one bit is (eps, delta)-private with delta = 1 - e^-eps.
+    Let p and q be the probabilities of uploading a 1 for a true 1 and for a true 0. By the paper,
+    any p in [1/2, 1] suffices for epsilon, because p/q <= e^eps. In fact only p <= e^eps/(1+e^eps)
+    suffices. At p = 1, the paper's choice, one bit is (eps, delta)-private with delta = 1 - e^-eps.
 
     The server estimates counts of true bit pairs by the inverse of matrix A, which maps true counts
     to expected uploaded counts.

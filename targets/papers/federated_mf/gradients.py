@@ -1,5 +1,4 @@
-"""Largest gradients of systems of the federated-MF paper, to check the sensitivities that it
-states.
+"""Largest gradients of the federated-MF paper's systems, to check the sensitivities that it states.
 
 The functions search over grids, with the systems' own code. Embeddings of two entries suffice,
 because a user's and an item's embedding span a plane.
@@ -49,14 +48,13 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
 
 
 def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
-    """Returns the largest distance between the item gradients of two users on a grid of embeddings
-    and ratings.
+    """Returns the largest distance between the item gradients of two users, on a grid.
 
     ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``is_same_item``: whether both users rate the same item.
 
     Each user has one rating, R or 0 (0 stands for an arbitrarily low rating). All embeddings have
-    norm sqrt(R).
+    norm sqrt(R). The grid has the angles between the user and item embeddings.
     """
     # The grid has the angles between the item embedding and each user embedding.
     angles = np.linspace(0.0, np.pi / 2.0, 181)
@@ -86,15 +84,14 @@ def compute_item_gradient_norm(bound: float, *, length: float) -> float:
 
 
 def compute_shift_by_rating(bound: float, *, ratings: int, n_fit_steps: int) -> float:
-    """Returns the norm of the change of a step's sum of item gradients by one more rating of a
-    user.
+    """Returns the norm by which one more rating of a user changes a step's sum of item gradients.
 
     ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
 
-    A malicious server chooses initial item embeddings with which the rating turns the user
-    embedding. Then it broadcasts item embeddings of 0.
+    The server is malicious. The initial item embeddings that it chooses make the rating turn the
+    user embedding. Then it broadcasts item embeddings of 0.
     """
     # The user embedding is fitted to all ratings of the user. The additional rating changes it, and
     # with it the gradients of the user's other ratings.
@@ -109,9 +106,9 @@ def compute_shift_by_rating(bound: float, *, ratings: int, n_fit_steps: int) -> 
 def find_embedding_clip_error(bound: float) -> float:
     """Returns the largest error of the projection onto the set of equation 6, at random points.
 
-    The set has the embeddings with entries >= 0 and norm^2 <= R, where R is ``bound``. The error is
-    the distance to the projected point, minus the distance to the nearest point of a grid in the
-    set. The error of a right projection is at most 0.
+    The set has the embeddings with entries >= 0 and norm^2 <= R, where R is ``bound``. The error at
+    a point is its distance to the projected point, minus its distance to the nearest point of a
+    grid in the set. A right projection has an error of at most 0.
     """
     # The projection raises negative entries to 0, and then shortens long embeddings.
     points = np.random.default_rng(0).uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)

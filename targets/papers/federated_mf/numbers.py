@@ -62,8 +62,8 @@ _TABLES = (("V", _NORM, False), ("U and V", math.sqrt(2.0) * _NORM, True))
 def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of sensitivities to one rating: claimed, and the largest gradient norm.
 
-    The first pair is for gradients with respect to item embeddings alone. The second pair is for
-    gradients with respect to user and item embeddings.
+    - First pair: for gradients with respect to item embeddings alone.
+    - Second pair: for gradients with respect to user and item embeddings.
     """
     for table, said, with_users in _TABLES:
         yield said, find_max_gradient_norm(_R, ratings=1, with_users=with_users), {"table": table}
@@ -72,8 +72,8 @@ def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
 def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of sensitivities to a user of 5 ratings: claimed, and largest gradient norm.
 
-    The first pair is for gradients with respect to item embeddings alone. The second pair is for
-    gradients with respect to user and item embeddings.
+    - First pair: for gradients with respect to item embeddings alone.
+    - Second pair: for gradients with respect to user and item embeddings.
     """
     theta = 5
     for table, one, with_users in _TABLES:
@@ -112,7 +112,7 @@ def compare_item_gradient_norm() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_epsilons_by_row_sampling() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of one rating: with hidden and with visible samples of rows
+    """Yields a pair of epsilons of one rating: with hidden, and with visible samples of rows
     (users).
 
     The paper accounts for hidden samples (Poisson sampling). But the user's other ratings reveal in
@@ -124,11 +124,11 @@ def compare_epsilons_by_row_sampling() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of changes of a step's sum of item gradients by one rating: claimed, and
-    computed.
+    """Yields two pairs of changes of a step's gradient sum by one rating: claimed, and computed.
 
-    The system is HFL-SGDMF. The unit is 2 R^(3/2), with R the largest rating. The user has 10 other
-    ratings in the first pair, and 100 in the second.
+    The system is HFL-SGDMF, which sums gradients with respect to item embeddings. The unit is 2
+    R^(3/2), with R the largest rating. The user has 10 other ratings in the first pair, and 100 in
+    the second.
     """
     # The rating changes its user's pre-trained embedding, and so the gradients of the user's other
     # ratings.
@@ -139,10 +139,11 @@ def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of changes of a device's message by one more rating: claimed, and computed.
+    """Yields a pair of changes of a message by one more rating: claimed, and computed.
 
-    The system is LFL-SGDMF, in which a message is the gradient of one rating. The unit is 2
-    R^(3/2), with R the largest rating. The computed number is a lower bound on the largest change.
+    The system is LFL-SGDMF, in which a device's message is the gradient of one rating. The unit is
+    2 R^(3/2), with R the largest rating. The computed number is a lower bound on the largest
+    change.
     """
     system = LflSgdmf()
     yield 1.0, sgd_mf.find_message_distance(system.bound, system.factors, system.fitting) / _NORM
@@ -151,8 +152,8 @@ def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
 def compare_theorem_4_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields four pairs of epsilons of a user over several parties: by Theorem 4, and composed.
 
-    By Theorem 4 the epsilon is the root of the sum of squared party epsilons. The composed epsilon
-    is exact. The pairs are for
+    By Theorem 4 the squares of the parties' epsilons add up. The composed epsilon is exact. The
+    pairs are for
 
     - ten parties with sampled Gaussians and exact party epsilons;
     - 18 parties with sampled Gaussians and party epsilons by the authors' package;
@@ -170,16 +171,15 @@ def compare_theorem_4_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_epsilons_by_steps() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons: of the T' = 10 steps that Proposition 3 counts, and of the 1000
-    steps of a training.
+    """Yields a pair of epsilons of HFL-SGDMF: of one round's 10 steps, and of all 1000 steps.
 
-    Proposition 3 counts the steps of one round only; a training has T = 100 rounds.
+    Proposition 3 counts the T' = 10 steps of one round only; a training has T = 100 rounds.
     """
     yield _account(Z_10_STEPS, 10), _account(Z_10_STEPS, STEPS), {"z": Z_10_STEPS}
 
 
 def compare_proposition_2_constants() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the ratio of two values of Proposition 2's constant c, claimed (1) and
+    """Yields a pair of ratios of two values of Proposition 2's constant c: claimed (1), and
     computed.
 
     c solves z^2 = c eta^2 T ln(1/delta)/eps^2, for noise multiplier z, sampling rate eta and T
@@ -209,9 +209,11 @@ def compare_epsilons_by_accountant() -> Iterator[ClaimedAndComputed]:
 def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of deltas of replacing a user: claimed, and exact.
 
-    The paper claims twice the epsilon and the delta of adding or removing a user. The mechanism is
-    a random bit with three possible distributions. Adding or removing a user leads from one
-    distribution to the next. Replacing a user leads from the first to the third.
+    By the paper, replacing a user has twice the epsilon and twice the delta of adding or removing
+    one. The counterexample is a mechanism that sends a random bit with one of three distributions:
+
+    - Adding or removing a user leads from one distribution to the next.
+    - Replacing a user leads from the first to the third.
     """
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
@@ -245,8 +247,8 @@ def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
 
     HFL-SGDMF adds noise to gradient sums, and divides the result by a number of ratings.
 
-    - First factor: the noise scale with two ratings, divided by the noise scale with one rating.
-    - Second factor: noise that is added after the division, relative to equal noise before it.
+    - First pair: noise scale with two ratings, divided by the noise scale with one rating.
+    - Second pair: noise that is added after the division, relative to equal noise before it.
     """
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
@@ -261,11 +263,10 @@ def compare_tuning_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_projection_error() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1e-9, a tolerance for the claimed error 0, and the largest error of the
-    projection of equation 6.
+    """Yields a pair: a tolerance (1e-9), and the largest error of the projection of equation 6.
 
-    The projection maps embeddings to the set with entries >= 0 and norm^2 at most the largest
-    rating. ``find_embedding_clip_error`` defines its error.
+    By the paper the error is 0. The projection maps embeddings to the set with entries >= 0 and
+    norm^2 at most the largest rating. ``find_embedding_clip_error`` defines its error.
     """
     yield 1e-9, find_embedding_clip_error(_R)
 
@@ -280,22 +281,22 @@ def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_replacement_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of changes of a sum of item gradients if one user replaces another: claimed,
-    and largest.
+    """Yields two pairs of changes of a gradient sum by replacing a user: claimed, and largest.
 
-    The unit is 2 R^(3/2), with R the largest rating. Each user has one rating: both of one item in
-    the first pair, of different items in the second.
+    The gradients are with respect to item embeddings. A change is a norm. The unit is 2 R^(3/2),
+    with R the largest rating. Each user has one rating: of the same item in the first pair, of
+    different items in the second.
     """
     for said, same in (("of the same item", True), ("of another item", False)):
         yield 2.0, find_max_gradient_distance(_R, is_same_item=same) / _NORM, {"said": said}
 
 
 def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of shares of LFL-SGDMF's noise variance that the server does not know: claimed,
-    and computed.
+    """Yields a pair of shares of LFL-SGDMF's noise variance that stay unknown: claimed, and
+    computed.
 
     In a round, each of ten devices sends two messages. The second replaces the noise of the first.
-    The server sees the sum of the first messages, and also
+    The share is unknown to the server, who sees the sum of the first messages, and also
 
     - for the claimed share: the sum of the second messages;
     - for the computed share: each second message.
@@ -322,11 +323,11 @@ def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_dropout_variance_share() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of shares of the noise variance that an adversary does not know despite
-    dropouts: claimed (1), and computed.
+    """Yields two pairs of shares of the noise variance that stay unknown: claimed (1), and
+    computed.
 
-    In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. The
-    adversary sees
+    In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. The share
+    is unknown to the adversary, who sees
 
     - in the first pair: only the sum of all messages;
     - in the second pair: the sum of the first messages, and each second message.

@@ -74,16 +74,16 @@ class DpSgld(NoisyMf):
     """Central matrix factorization by noisy stochastic gradient Langevin dynamics.
 
     The baseline DP-SGLD (Liu, Wang, Smola, RecSys 2015) computes its noise from the claimed epsilon
-    by advanced composition. If the noise of Langevin dynamics is larger, a step has this noise.
-
-    The federated-MF paper prints no formula. Assumed is Algorithm 2 of Wang, Fienberg and Smola
-    2015. The noise on the gradient sum of a batch has variance
+    by advanced composition. The federated-MF paper prints no formula; Algorithm 2 of Wang, Fienberg
+    and Smola 2015 is assumed. The noise on the gradient sum of a batch has variance
 
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2,
 
     for K steps on batches of n' of n rows, and the delta of the claim. L is the sensitivity to one
-    rating, or to all ratings of a user if the unit is the user. Errors are clipped to [-R, R], and
-    embeddings to norm^2 <= R, for the largest rating R.
+    rating, or to all ratings of a user if the unit is the user. A step with larger noise of
+    Langevin dynamics has this noise.
+
+    Errors are clipped to [-R, R], and embeddings to norm^2 <= R, for the largest rating R.
 
     ``parties``: number of parties, always 1: the party holds all data.
     ``split``: rule that divides items among parties; not used with a single party.
@@ -112,8 +112,7 @@ class DpSgld(NoisyMf):
     noise_setting = settings.NoiseSetting(budget_names=("epsilon",), noiseless_value=1e6)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
-        """Returns the Gaussian noise on gradients with clipped errors (formula in the class's
-        docstring).
+        """Returns the Gaussian noise on gradients with clipped errors, by the formula of the class.
 
         ``n_users``: number n of the party's users (rows).
         ``with_users``: whether L covers gradients with respect to user embeddings, besides those
@@ -148,13 +147,15 @@ class ObjPertb(System):
     The vector b is random, with density proportional to exp(-epsilon |b| / (2R)), for the largest
     rating R. If the unit is the user, epsilon is divided by the maximum number of a user's ratings.
 
-    The federated-MF paper compares with this method (section 4.3, Figure 5) but does not describe
-    it. The settings and the trusted curator are assumed. There are two versions:
+    There are two versions:
 
     - As published, the method has no proof: user embeddings are computed from the same ratings
       without noise.
     - Repaired, user embeddings are random and public. Epsilon is exact for the value of a rating
       that both neighbouring inputs contain. No epsilon holds for the presence of a rating.
+
+    The federated-MF paper compares with this method (section 4.3, Figure 5) but does not describe
+    it. The settings and the trusted curator are assumed.
 
     ``factors``: number p of entries of an embedding.
     ``bound``: R, upper bound of all ratings: the largest possible rating.
@@ -323,11 +324,11 @@ class GdDr(system.ReportingSystem, LocalMf):
     """Local matrix factorization by one-bit reports of a gradient in fewer dimensions.
 
     Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018) is the paper's local baseline. The server draws
-    a random matrix Phi (``rows``, n_items), with entries N(0, 1/rows). Each of T rounds has three
+    a random matrix Phi (rows x n_items), with entries N(0, 1/rows). Each of T rounds has three
     steps:
 
-    1. A device multiplies its item gradient by Phi. The gradient has the row 2 (u.v - x) u for a
-       rating x of an item v, with the user embedding u.
+    1. A device computes Phi times its item gradient. For a rating x of item j, row j of the
+       gradient is 2 (u.v - x) u, with user embedding u and item embedding v.
     2. The device clips the product to [-1, 1], and reports one random entry as a randomized sign
        with epsilon/T. Then it takes a step on u.
     3. The server descends along Phi^T times the mean report.

@@ -41,10 +41,10 @@ _START_KEY = 102  # key of the random stream that draws initial embeddings
 
 
 class AveragedExchange(party_mf.Exchange):
-    """Protocol of T rounds of T' local steps each; after each round the server averages embeddings.
+    """Protocol of T rounds of T' local steps; after each round the server averages embeddings.
 
-    There are two tables of embeddings, of users and of items. Parties upload one table (the shared
-    table), and keep the other (their own table).
+    Parties upload one table of embeddings, of users or of items (the shared table). They keep the
+    other table (their own table).
 
     ``shared_table``: the shared embeddings, "users" or "items".
     ``message_name``: name of the uploaded array.
@@ -72,12 +72,11 @@ class AveragedExchange(party_mf.Exchange):
         """
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
-        """Runs the training of the system ``mf``; yields one round at a time, and returns the
-        result.
+        """Runs the training of the system ``mf``; yields its rounds, and returns the result.
 
-        A round has the broadcast and all parties' messages. Memory beyond the yielded rounds is 2 s
-        + 1 tables of shared embeddings, for s parties.
+        A round has the broadcast and all parties' messages.
         """
+        # Memory beyond the yielded rounds is 2 s + 1 tables of shared embeddings, for s parties.
         rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shared_table]
         first = shared = init_embeddings(rng.random((rows, mf.factors)), mf.bound, mf.spread)
         parties = mf.make_parties(interactions, shared, rng)
@@ -92,13 +91,12 @@ class AveragedExchange(party_mf.Exchange):
     def collect_uploads(
         self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
     ) -> Component:
-        """Runs the local steps of every party (equations 4, 5); returns the uploads, one shared
-        table per party.
+        """Runs the local steps of every party (equations 4, 5); returns one shared table per party.
 
         ``shared``: shared embeddings of this round.
         ``number``: index of the round.
 
-        The parties' own tables are updated in place, unless ``has_party_table_steps`` is false.
+        The parties' own tables are updated, too, unless ``has_party_table_steps`` is false.
         """
         # Steps on own tables are multiplied by the party's share of all users or items.
         out = np.empty((len(parties), *shared.shape), np.float32)
@@ -134,8 +132,8 @@ class AveragedExchange(party_mf.Exchange):
 class UserAveraging(AveragedExchange):
     """Protocol of the vertical setting (Figure 3a): the server averages user embeddings U.
 
-    A message is the table U^(k) of party k, n x p in float32 as in Figure 2, for n users and p
-    factors; the broadcast is U. At the end, user and item embeddings are published (section 4).
+    The server broadcasts U. Party k sends its table U^(k), n x p in float32 (Figure 2), for n users
+    and p factors. At the end, user and item embeddings are published (section 4).
 
     ``n_tuning_steps``: number kappa of steps after the last round, which move item embeddings
         alone.
@@ -163,7 +161,7 @@ class UserAveraging(AveragedExchange):
         return TrainingResult(release, release)
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
-        """Returns the requested messages: the table "users" of a party of one user, (1, p) for p
+        """Returns the requested messages: the table "users" (1, p) of a party of one user, for p
         factors.
 
         The broadcast "users" has one row per user, or one row for all users. Raises InputError if
@@ -269,7 +267,7 @@ class EmbeddingRelease(party_mf.Exchange):
     """Protocol in which parties train alone and then publish their user and item embeddings.
 
     A party takes T T' local steps (T rounds of T' steps). Then it sends one message: the arrays
-    "users" (n, p) and "items" (m, p), for n users, m items and p factors. A party sends only the
+    "users" (n, p) and "items" (m, p), for n users, m items and p factors. Its "items" have only the
     rows of its own items. Central baselines use the protocol, too (section 4.3).
     """
 
@@ -384,8 +382,8 @@ def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any
     ``parties``: the parties, each of which holds some users.
     ``items``: item embeddings of each party, (parties, items, factors).
 
-    The result has "users", the user embeddings with one row per user; "items"; and "home", the
-    index of each user's party.
+    The result has three arrays: "users", the user embeddings with one row per user; "items"; and
+    "home", the index of each user's party.
     """
     n, p = sum(len(party.member_ids) for party in parties), items.shape[2]
     users, home = np.empty((n, p), np.float32), np.empty(n, np.int64)
@@ -403,17 +401,20 @@ _FFT_ERROR = 1e-13  # probability that may be a rounding error of the Fourier tr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropoutMechanism(Checked):
-    """Mechanism from one device's gradient to the messages of several rounds in which devices may
-    drop out.
+    """Mechanism from one device's gradient to the messages of several rounds with dropouts.
 
-    A round (``NoiseReplacement``) has two messages per device. The first message is the gradient
-    with noise. The second message, the replacement, exchanges this noise for new noise. Each honest
-    device, also the protected one, may drop out before either message, independently of all data.
-    The server knows which devices drop out. Survivors are the devices whose first message arrived.
+    In a round (``NoiseReplacement``) a device sends two messages:
+
+    - First message: the gradient with noise.
+    - Second message, the replacement: it exchanges this noise for new noise.
+
+    Each honest device, also the protected one, may drop out before either message, independently of
+    all data. The server knows which devices drop out. Survivors are the devices whose first message
+    arrived.
 
     ``sigma``: standard deviation of the noise in the sum of a round's messages, as the paper claims
         it.
-    ``sensitivity``: largest absolute value of the device's gradient, which is one number here.
+    ``sensitivity``: largest value of the device's gradient, which is one number here.
     ``n_users``: number of devices n.
     ``omega``: tolerated share of dropouts; a round with at most (1 - omega) n survivors halts.
     ``dropout``: probability with which an honest device drops out before a message.
@@ -467,7 +468,7 @@ class DropoutMechanism(Checked):
         return (self.n_rounds, 4)
 
     def list_survivor_probs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
-        """Lists the possible numbers of devices that send each message of a round, and their
+        """Lists the possible numbers of devices that send the messages of a round, with
         probabilities.
 
         The three arrays are
@@ -477,7 +478,7 @@ class DropoutMechanism(Checked):
         - the probability that the pair (m, r) occurs and that the protected device sends its first
           message.
 
-        Pairs (m, r) of halted rounds and very unlikely pairs are left out.
+        Halted rounds and very unlikely pairs are left out.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.n_colluding
         m = 1 + self.n_colluding + _list_likely_values(others, stays)
@@ -553,9 +554,12 @@ class DropoutMechanism(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of delta at ``epsilon``.
 
-        Delta is the mean over the dropouts of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with
-        eps = ``epsilon`` and the normal distribution function Phi. mu^2 is summed over the rounds
-        that the protected device survived (``list_mu_squared_probs``).
+        Delta is the mean over the dropouts of
+
+            Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu),    eps = ``epsilon``,
+
+        with the normal distribution function Phi. mu^2 is the sum over the rounds in which the
+        protected device sends its first message (``list_mu_squared_probs``).
         """
         squares, probability = _sum_mu_squared(self)
         mu = np.sqrt(squares)
@@ -566,8 +570,8 @@ class DropoutMechanism(Checked):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one Gaussian mechanism per round.
 
-        Its noise is the part of all devices' noise that the adversary does not know. The event is
-        for the tolerated dropouts that leave the least unknown noise (``min_variance``).
+        Its noise is the noise that the adversary does not know, at the tolerated dropouts that
+        leave least of it (``min_variance``). Without such noise the event is ``NonPrivateDpEvent``.
         """
         left = self._min_variance()
         if left == 0.0:
@@ -579,7 +583,7 @@ class DropoutMechanism(Checked):
         """Lists the possible values of mu^2 in one round, and their probabilities.
 
         mu is ``sensitivity`` divided by the deviation of the noise that the adversary does not
-        know. Only rounds count in which the protected device's gradient is in the sum.
+        know. Rounds without the protected device's gradient are left out.
         """
         masked, replaced, probability = self.list_survivor_probs()
         zeta1, zeta2 = self._compute_zetas(masked)
