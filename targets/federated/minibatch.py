@@ -125,7 +125,7 @@ def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Laye
     ``flat``: vector as long as a row of ``kernel.DeviceTables.dense_params``.
     ``d``: dimension of embeddings.
     ``width``: number of user features.
-    ``settings``: settings that determine which layers the model has.
+    ``settings``: settings, which determine the model's layers.
     """
     end = d * width
     e = flat[:end].reshape(d, width)
@@ -158,8 +158,7 @@ def load_params(layers: Layers, theta: F32, has_mlp: bool) -> None:
 
     ``layers``: the layers, which are overwritten.
     ``theta``: a row of ``kernel.DeviceTables.dense_params``.
-    ``has_mlp``: whether the model has an MLP; its first weight matrix is then split into a half for
-        the user and a half for the item.
+    ``has_mlp``: whether the model has an MLP, whose first weights are split into two halves.
     """
     copy_into(layers.all_params, theta)
     if has_mlp:

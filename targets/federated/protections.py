@@ -200,7 +200,7 @@ class AdaptiveLaplace(_LaplaceNoise):
         highest: largest epsilon, of the group "mlp2".
         clip: clipping bound.
 
-        Source: equation 11 of the FedRec paper (Zhang, Yuan and Yin).
+        Source: equation 11 of the FedRec paper.
         """
         step = (highest - lowest) / 3.0
         return cls(user=lowest, item=lowest + step, mlp1=lowest + 2 * step, mlp2=highest, clip=clip)
@@ -330,16 +330,14 @@ class ObjectiveProtection(Checked, Protection):
         part, instead of once per training. The paper does not state which of the two is meant.
     ``features``: whether the user's features are also perturbed, once before the training (F-GERAI,
         not F-GERAI-NL).
-    ``feature_epsilon``: epsilon of one perturbed entry of the features. An attribute changes two
-        entries, so that its epsilon in the whole training is twice as large.
+    ``feature_epsilon``: epsilon of one perturbed entry of the features. An attribute has two
+        entries, and so twice this epsilon in the whole training.
 
-    The coefficients have the scale 2 a d / epsilon:
+    The coefficients have the scale 2 a d / epsilon. a is the absolute derivative of one example's
+    loss by its score, at score 0: 1/2 for the logistic loss, 2 for the squared loss. d is the
+    dimension of embeddings, whose entries are assumed to be in [-1, 1].
 
-    - a is 1/2 for the logistic loss, and 2 for the squared loss. This is the absolute derivative of
-      one example's loss by its score, at score 0.
-    - d is the dimension of embeddings, whose entries are assumed to be in [-1, 1].
-
-    The noise does not protect the upload. The rows of the user's items always differ from the
+    The noise does not protect the upload: the rows of the user's items always differ from the
     broadcast, and untrained rows never do.
 
     Features are perturbed by the piecewise mechanism, and clipped to their range.
@@ -378,9 +376,8 @@ class ObjectiveProtection(Checked, Protection):
     def prepare_data(self, clients: Clients) -> Clients:
         """Returns the data, with perturbed features if ``features`` is true.
 
-        If ``every_round`` is false, the result also has one random stream per device for the linear
-        term of its loss (``linear_term_streams``). The device then draws the same coefficients in
-        every round.
+        If ``every_round`` is false, the result also has random streams from which a device draws
+        equal coefficients of the linear term in every round (``linear_term_streams``).
         """
         if not self.every_round:
             clients = replace(clients, linear_term_streams=clients.streams.derive(_OBJECTIVE))

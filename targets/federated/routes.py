@@ -24,8 +24,8 @@ class DirectRoute(Route):
 class SecureAggregation(Route):
     """Route by secure aggregation: the server sees only the sum of a round's uploads.
 
-    The masks of uploads are assumed to be ideal: the participants are known, and nobody drops out.
-    The accounting event is that of one sender's upload; other senders' noise is not counted.
+    Masks are ideal by assumption: participants are known, and nobody drops out. The accounting
+    event is that of one sender's upload, without the other senders' noise.
     """
 
     # Devices mask their uploads, and the masks cancel in the sum. The masks are assumed to be
@@ -38,8 +38,8 @@ class SecureAggregation(Route):
 class Shuffler:
     """Route through a proxy that permutes whole uploads and hides which client sent each of them.
 
-    The proxy is assumed to be honest, and to receive one upload from every sender of the round.
-    Shuffling does not lower the epsilon of a whole upload if it is above about 500.
+    The proxy is assumed to be honest, with one upload from every sender of the round. If the
+    epsilon of an upload is above about 500, shuffling does not lower it.
     """
 
     # An upload is hidden among its clones, the uploads of other users that have the same

@@ -130,8 +130,8 @@ class WorstCase:
 class Mechanism(Protocol):
     """A local randomizer: a probability distribution over outputs for every input of its domain.
 
-    An input ``value`` has shape (*batch, *domain.shape), and an output (*size, *output_shape).
-    ``size`` is the batch by default; the batch must broadcast to it, as in numpy's generators.
+    An input ``value`` has shape (*batch, *domain.shape), and an output (*size, *output_shape). The
+    batch must broadcast to ``size``, which is the batch by default.
     """
 
     @property
@@ -186,7 +186,7 @@ class PrivacyCurve(Protocol):
         """Returns the smallest delta at which (epsilon, delta)-DP holds, or a lower bound of it.
 
         The smallest delta is the largest hockey-stick divergence over all ordered pairs of inputs.
-        The result is exact unless the mechanism's class states that it is a lower bound.
+        Classes state if they return a lower bound.
         """
         # A larger epsilon never has a larger delta.
         ...

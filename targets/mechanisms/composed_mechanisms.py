@@ -195,8 +195,7 @@ _RARE = 750.0
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(bases.SignedUnitMechanism):
-    """Shuffle of one randomized bit per user, from which the adversary learns the number of
-    positives.
+    """Shuffle of one randomized bit per user; the adversary learns the number of positive reports.
 
     ``epsilon``: epsilon of one user's randomized bit, before the shuffle.
     ``n_users``: number of users, each with one report.
@@ -243,9 +242,8 @@ class Shuffled(bases.SignedUnitMechanism):
     def worst_case(self) -> WorstCase:
         """Returns inputs and outputs that attain the largest privacy loss.
 
-        The inputs are the numbers 1 and -1 of one user. The outputs are the possible numbers of
-        positive reports. Above a million users, extremely improbable outputs are left out, except 0
-        and ``n_users``.
+        The inputs are the numbers 1 and -1. The outputs are all numbers of positive reports. Above
+        a million users, extremely improbable outputs are left out, except 0 and ``n_users``.
         """
         # Numbers with a probability below e^-745, the smallest double, are left out (by Bernstein's
         # inequality). The numbers 0 and ``n_users`` are always included, because they have the
@@ -304,35 +302,33 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     ``clip``: clipping norm S.
     ``batch``: number M of clients that send an update in the round.
     ``dimension``: number of entries of an update.
-    ``balance``: fraction h of the privacy budget that the release of the share uses. The intended
-        budget is mu^2 = 1/z^2, where mu is the sensitivity in standard deviations.
+    ``balance``: fraction h of the privacy budget that the release of the share uses.
     ``step``: step size alpha3 of the server.
     ``counts_clipped``: whether the share counts updates after clipping, as in the paper's
         algorithm; every update then counts as unclipped.
 
     The neighbouring inputs differ in the update of one of the M clients; the other updates are 0.
-    The mechanism is a Gaussian mechanism with the sensitivity, in standard deviations,
+    The mechanism is Gaussian, with the sensitivity in standard deviations
 
         mu = sqrt(step^2 (1 - h) + h/4) / z,    or step sqrt(1 - h) / z if ``counts_clipped``.
 
-    The paper's mu = 1/z is an upper bound at step 1, because it assumes twice the true sensitivity
-    1/M of the share. The paper is wrong in three places:
-
-    - Line 9 of Algorithm 2 adds the noise after the step alpha3, but the accounting ignores alpha3.
-      The true mu is above 1/z if step^2 (1 - h) + h/4 > 1.
-    - The proof's z1 = 1/(z sqrt(1 - h)) and z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z. The
-      algorithm's multiplier is z.
-    - Lines 22-23 count updates after clipping (``counts_clipped``). The share is then always 1.
+    The paper claims mu = 1/z, which is an upper bound at step 1.
 
     The adversaries are clients, who see the outputs in the broadcast. The server sees every update
-    without noise.
-
-    Inputs are updates before clipping, shape (*batch, dimension). An output is [average, share], of
-    length dimension + 1.
+    without noise. Inputs are updates before clipping, shape (*batch, dimension). An output is
+    [average, share], of length dimension + 1.
 
     Source: Wang et al. 2021 (VLDB J.), Algorithm 2 lines 8-11 and 22-23, Theorem 1, section 2.3.4.
     """
 
+    # The intended budget is mu^2 = 1/z^2. The paper states a sensitivity of 2/M for the share,
+    # which is twice the true one. The paper is wrong in three places:
+    # - Line 9 of Algorithm 2 adds the noise after the step alpha3, but the accounting ignores
+    #   alpha3. The true multiplier is below z if step^2 (1 - h) + h/4 > 1.
+    # - The proof's z1 = 1/(z sqrt(1 - h)) and z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z.
+    #   The algorithm's multiplier is z, which is equal only at z = 1.
+    # - Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``).
+    #   The share is then not informative.
     # Derivation of mu. The other updates are fixed at 0 without loss of generality, because they
     # only shift the output.
     # - The average has the sensitivity 2S/M times ``step``. With the paper's noise, sigma_Delta =
@@ -385,9 +381,9 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the output without noise, for the update ``value`` of one client.
 
-        The output is [step * clipped update / M, (M - 1 + b) / M] with M = ``batch``. b is 1 if
-        clipping does not change the update, else 0. With ``counts_clipped``, b is always 1. The
-        other M - 1 updates are 0.
+        The output is [step * clipped update / M, (M - 1 + b) / M] with M = ``batch``; the other
+        updates are 0. b is 1 if clipping does not change the update, or with ``counts_clipped``,
+        else 0.
         """
         clipped = bases.clip_norm(value, self.clip)
         kept = np.all(clipped == value, axis=-1) | self.counts_clipped

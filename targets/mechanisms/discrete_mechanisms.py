@@ -140,11 +140,11 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
     def calibrate(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
         """Creates the mechanism with the smallest scale whose entries have at most this epsilon.
 
-        epsilon: upper limit of the epsilon of one entry.
+        epsilon: upper limit of the epsilon of one entry, in [1e-9, 700].
         low, high: ends of the range of an entry.
         step: step of the grid.
 
-        Raises InputError unless ``epsilon`` is in [1e-9, 700].
+        Raises InputError for another epsilon.
         """
         check_epsilon_range(epsilon)
         width = cls(low=low, high=high, step=step, scale=step).sensitivity_steps

@@ -32,8 +32,8 @@ class Gaussian(bases.IntervalMechanism, NormalNoise):
     ``sigma``: standard deviation of the noise.
     ``low``, ``high``: ends of the range of an entry.
 
-    No epsilon holds at delta 0. At delta > 0 the exact privacy curve is that of mu = (high -
-    low)/sigma, the sensitivity in standard deviations (Balle and Wang 2018, Theorem 8).
+    No epsilon holds at delta 0. The privacy curve is exact, with mu = (high - low)/sigma, the
+    sensitivity in standard deviations (Balle and Wang 2018, Theorem 8).
 
     The mechanism acts elementwise on arrays of any shape: every entry is a separate input.
     """
@@ -74,9 +74,8 @@ class VectorGaussian(bases.VectorMechanism, NormalNoise):
     ``clip``: clipping norm C.
     ``dimension``: length of the vector.
 
-    The output is x min(1, C/|x|) + N(0, sigma^2 I). The protected unit is the whole vector, which
-    may be replaced by another. The sensitivity is then 2C, or mu = 2C/sigma in standard deviations.
-    No epsilon holds at delta 0.
+    The output is x min(1, C/|x|) + N(0, sigma^2 I). The neighbouring inputs are any two vectors.
+    The sensitivity is 2C, or mu = 2C/sigma in standard deviations. No epsilon holds at delta 0.
 
     Source: Dwork et al. 2006 and, for the exact curve, Balle and Wang 2018, Theorem 8; FedRec-GN of
     the FedRec paper (Zhang, Yuan and Yin, section 5), which prints neither C, sigma nor delta.
@@ -103,8 +102,9 @@ class VectorGaussian(bases.VectorMechanism, NormalNoise):
         clip: bound on the norm of the vector.
         dimension: length of the vector.
 
-        The exact privacy curve is inverted, so that ``epsilon`` may also be above 1.
+        ``epsilon`` may be above 1.
         """
+        # The exact privacy curve is inverted.
         one = cls(sigma=1.0, clip=clip, dimension=dimension)
         return replace(one, sigma=one.mu / find_gaussian_mu(epsilon, delta))
 
@@ -184,8 +184,8 @@ class RevealedGaussian(Checked):
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of ``output`` (..., count, 2) given the input ``value`` (...).
 
-        An output has one pair [mark, sum] per noisy sum. The mark shows whether the sum contains
-        the input. The leading axes of the two arguments broadcast.
+        An output has one pair [mark, sum] per noisy sum. The leading axes of the two arguments
+        broadcast.
         """
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]
@@ -205,8 +205,7 @@ class RevealedGaussian(Checked):
 
             Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu),
 
-        with mu = sqrt(K)/noise_multiplier, eps = ``epsilon``, and the normal distribution function
-        Phi.
+        with mu = sqrt(K)/noise_multiplier and the normal distribution function Phi.
         """
         counts = np.arange(1, self.count + 1)
         weights = scipy.stats.binom.pmf(counts, self.count, self.sampling_probability)
@@ -247,8 +246,8 @@ class SampledGaussian(Checked):
     ``opposite``: amount that a step subtracts with probability q if the unit is absent: 0 for a
         unit that is added or removed, and above 0 if the remaining data then lower the sum.
 
-    Let K ~ Binomial(local_steps, q) be the number of steps in which the unit is drawn. The sum of a
-    round is distributed as
+    Let K ~ Binomial(local_steps, q) be the number of drawn steps. The sum of a round is distributed
+    as
 
     - N(K, local_steps z^2) if the unit is present;
     - N(-K opposite, local_steps z^2) if the unit is absent.
@@ -259,9 +258,7 @@ class SampledGaussian(Checked):
     drawn unit shifts the sum at least as far.
 
     The input is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
-    shape (rounds,).
-
-    Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
+    shape (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
     """
 
     # The Poisson-sampled Gaussian has the same pair for an added and for a removed unit. One unit
@@ -414,20 +411,20 @@ class EmbeddingGaussian(NormalNoise):
         alone.
 
     The input is a rating x in [0, R], or -1 (any negative number) for no rating. The output is the
-    gradient of (x - u.v)^2 plus noise N(0, sigma^2 I). Its length is p, or 2p if ``joint`` is true:
-    the entries for u, then those for v.
+    gradient of (x - u.v)^2 plus noise N(0, sigma^2 I):
 
-    Embeddings are first projected (``clip_embedding``), so that 0 <= u.v <= R. The gradient is -2u
-    (x - u.v) for v, and -2v (x - u.v) for u. The norm of each is at most 2 R^(3/2), and that of
-    both together at most 2 sqrt(2) R^(3/2).
+    - the gradient for v, -2u (x - u.v), of norm at most 2 R^(3/2);
+    - if ``joint`` is true, first the gradient for u, -2v (x - u.v), then that for v. The norm of
+      both together is at most 2 sqrt(2) R^(3/2).
 
-    ``mu`` and the privacy curve are for the given embeddings. ``event`` is for the worst
-    embeddings, because embeddings change from step to step. The event assumes that embeddings do
-    not depend on the rating, and that every row of the item table has noise.
+    Embeddings are first projected (``clip_embedding``), so that 0 <= u.v <= R. The privacy curve is
+    for the given embeddings, and ``event`` is for the worst ones. The event assumes that embeddings
+    do not depend on the rating, and that every row of the item table has noise.
 
     Source: Li et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating).
     """
 
+    # ``event`` uses the worst embeddings, because embeddings change from step to step.
     # Neighbouring inputs in the paper differ by one added rating. Orthogonal u and v of norm
     # sqrt(R) attain both bounds at x = R (``create_worst_case``).
     # At given embeddings a rating may also be replaced by another rating. The outputs without noise
@@ -464,8 +461,7 @@ class EmbeddingGaussian(NormalNoise):
 
         sigma: standard deviation of the noise.
         bound: best rating R of the scale.
-        joint: whether the output is the gradient with respect to both embeddings, instead of the
-            item's embedding alone.
+        joint: whether the output is both embeddings' gradient, not only the item's.
         """
         root = math.sqrt(bound)
         return cls(sigma=sigma, bound=bound, user=(root, 0.0), item=(0.0, root), joint=joint)

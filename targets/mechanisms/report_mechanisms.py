@@ -51,8 +51,8 @@ class BitFlip(BitMechanism):
     def symmetric(cls, epsilon: float) -> Self:
         """Creates randomized response with equal flip rates: P(1 | 1) = P(0 | 0) = e^eps/(1+e^eps).
 
-        eps is ``epsilon``, the epsilon of a bit. P(1 | 1) is rounded down, so that the true epsilon
-        never exceeds ``epsilon``, nor 36.7.
+        eps is ``epsilon``. P(1 | 1) is rounded down, so that the true epsilon of a bit never
+        exceeds ``epsilon``, nor 36.7.
         """
         # The epsilon of the result is lower by 1e-12 at epsilon 10, and by 1e-7 at epsilon 20. No
         # result has an epsilon above 36.7, because P(1 | 1) is a double below 1.
@@ -65,8 +65,7 @@ class BitFlip(BitMechanism):
     def asymmetric(cls, epsilon: float) -> Self:
         """Creates the bit flips of Gao et al. 2020, eq. 11: P(1 | 1) = 1 and P(1 | 0) = e^-epsilon.
 
-        The paper claims ``epsilon`` for these flips. Their true epsilon is infinite, because a
-        reported 0 proves that the bit is 0.
+        The paper claims ``epsilon``. The true epsilon is infinite: a reported 0 proves the bit 0.
         """
         return cls(1.0, math.exp(-check_epsilon(epsilon)))
 
@@ -93,12 +92,13 @@ class BitFlip(BitMechanism):
     def flip_by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
         """Draws the reported bits of n clients with one random stream per client, bool (n, M).
 
-        The distribution is that of ``randomize``. The output of a client depends only on its bits
-        and its seed. Memory beyond the result is about 3 bytes per bit: pass clients in blocks.
-
         ``value``: the true bits, M per client, shape (n, M).
         ``streams``: one random stream per client.
+
+        The distribution is that of ``randomize``. A client's output depends only on its bits and
+        seed.
         """
+        # Memory beyond the result is about 3 bytes per bit, so that callers pass clients in blocks.
         # Byte j of a client's stream decides whether the client's j-th bit is flipped. If the byte
         # does not decide, a word of a separate stream does.
         bits = self._to_bits(value)
@@ -133,8 +133,9 @@ class BitFlip(BitMechanism):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event: randomized response if ``p`` + ``q`` = 1, else asymmetric
-        flips.
+        """Returns the accounting event of a flip: randomized response if ``p`` + ``q`` is 1.
+
+        Otherwise the event is ``BitFlipDpEvent``, an asymmetric flip.
         """
         # The sum is not rounded, because 1 + 1e-17 rounds to 1: a bit that proves a 0 would then be
         # accounted for as a bit that makes a 0 only likely.
@@ -263,7 +264,7 @@ class OneCoordinate(Checked):
         """Computes the randomized bits of vector entries from uniform draws of the caller.
 
         ``entries``: the vector entries, in [-1, 1].
-        ``corner``: one draw in [0, 1) per entry, which rounds the entry to -1 or 1 at random.
+        ``corner``: one draw in [0, 1) per entry, which rounds the entry to -1 or 1.
         ``flip``: one draw in [0, 1) per entry, which decides whether the resulting bit is flipped.
         """
         share = (1.0 + Domain(low=-1, high=1).check(entries)) / 2.0

@@ -113,8 +113,10 @@ class GaussianDpMechanism(ABC):
     """Base class of mechanisms with exactly mu-Gaussian differential privacy (mu-GDP).
 
     The worst pair of inputs is as hard to distinguish as N(0, 1) and N(mu, 1). mu is the
-    sensitivity in standard deviations. No epsilon holds at delta 0.
+    sensitivity in standard deviations.
     """
+
+    # No epsilon holds at delta 0.
 
     __slots__ = ()
 
@@ -208,8 +210,8 @@ class Repetition(Checked, ABC):
 
     ``mechanism``: the inner mechanism.
     ``count``: number of applications.
-    ``concrete_classes``: the two classes of instances (class attribute): one without a privacy
-        curve, and its subclass with one, for inner mechanisms with Gaussian noise.
+    ``concrete_classes``: the two classes of instances: without a privacy curve, and with one, for
+        inner mechanisms with Gaussian noise.
 
     Outputs have shape (*size, count, *inner output).
     """

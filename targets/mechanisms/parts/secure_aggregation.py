@@ -22,29 +22,31 @@ class TwoRoundNoise(Checked):
 
     ``n_users``: number n of users.
     ``omega``: largest share of users who may drop out in round 1.
-    ``masked``: number m of survivors of round 1, whose masked messages are in the sum S. Their
-        noise xi_i has the variance zeta1 = 1/((1 - omega) n) (``round_1_variance``).
-    ``replaced``: number of survivors of round 2. Their noise xi'_i has the variance zeta2 =
-        1/announced (``round_2_variance``).
+    ``masked``: number m of survivors of round 1, whose masked messages are in the sum S. The
+        variance of xi_i is zeta1 = 1/((1 - omega) n) (``round_1_variance``).
+    ``replaced``: number of survivors of round 2. The variance of xi'_i is zeta2 = 1/announced
+        (``round_2_variance``).
     ``colluding``: number of survivors of both rounds who reveal their gradients and noise to the
         server.
     ``announced``: number of survivors of round 1 that the server announces to the clients; None
-        means m. If the server announces too many, clients add too little noise.
+        means m.
     ``repaired``: whether clients follow the repaired protocol, see below.
 
+    Let h1 = masked - colluding and h2 = replaced - colluding be the numbers of honest survivors.
     The noise that hides one honest user's gradient from the server has the variance
 
         v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1.
 
-    h1 = masked - colluding and h2 = replaced - colluding count the honest survivors of rounds 1 and
-    2. Without dropouts, and if all are honest, v is 1/(2 - omega) < 1. The paper (Li et al. 2021,
-    Theorem 5) accounts for the final sum S + sum of R_i alone: ``claimed_variance``.
+    The paper (Li et al. 2021, Theorem 5) accounts for the final sum S + sum of R_i alone, whose
+    noise has the larger variance ``claimed_variance``.
 
     In the ``repaired`` protocol, xi_i = a_i + b_i has independent parts of variance zeta2 and zeta1
     - zeta2, and R_i = -b_i. v is then ``claimed_variance``. The protocol needs announced > (1 -
     omega) n. It does not protect against a server that announces too many survivors.
     """
 
+    # Without dropouts, and if all are honest, v is 1/(2 - omega) < 1. If the server announces too
+    # many survivors, clients add too little noise.
     # Derivation: the server estimates g by S' + c (sum of R_i). S' is the sum of g and of the noise
     # xi_i of the h1 honest survivors, and c = zeta1/(zeta1 + zeta2). The best estimate has this c,
     # the mean g, and the variance v.
@@ -118,8 +120,7 @@ class TwoRoundNoise(Checked):
     def round_2_weight(self) -> float:
         """Weight c of the messages of round 2 in the server's best estimate of a gradient.
 
-        The estimate is S + c (sum of R_i), for the sum S of round 1 and the messages R_i of round
-        2.
+        The estimate is S + c (sum of R_i), for the sum S of round 1 and messages R_i of round 2.
         """
         first, second = self.round_1_variance, self.round_2_variance
         return 1.0 if self.repaired else first / (first + second)
@@ -155,8 +156,8 @@ def min_variance(
 
     omega: largest share of users who drop out, in [0, 1)
     colluding: share of all users who reveal their gradients and noise to the server, in [0, 1)
-    announced: number of survivors of round 1 by the server, divided by the true number: a factor L
-        of at least 1, and 1 for an honest server
+    announced: announced number of survivors of round 1, divided by the true number: a factor L of
+        at least 1, and 1 for an honest server
     repaired: whether clients follow the repaired protocol
 
     The variance is ``TwoRoundNoise.variance``, in units of sigma^2. The result is

@@ -136,9 +136,9 @@ class HflSgdmf(NoisyMf):
     def n_fit_steps(self) -> int:
         """Number of steps that fit user embeddings to the initial item embeddings.
 
-        The number is ``fitting`` by default. It is 0 if user embeddings start at random:
+        The number is ``fitting``, or 0 if user embeddings start at random:
 
-        - if ``train_both`` is set: noisy steps also move user embeddings;
+        - if ``train_both`` is set;
         - if ``as_published`` is false and ``unit`` is "rating": user embeddings move only after all
           noisy steps.
         """
@@ -209,9 +209,9 @@ _ROWS_KEY = 201  # key of the random stream that draws a party's rows
 class HflSynsgd(NoisyMf):
     """Horizontal federated matrix factorization whose parties share a noisy gradient in every step.
 
-    HFL-synSGD is an adaptation of DP-SGD, which the paper describes in one sentence (section 5.3).
-    It claims the moments accountant's epsilon for T noisy gradients of sampled rows. User and item
-    embeddings start at random. Each of T = 1000 rounds has two steps:
+    HFL-synSGD is an adaptation of DP-SGD (section 5.3). It claims the moments accountant's epsilon
+    for T noisy gradients of sampled rows. User and item embeddings start at random. Each of T =
+    1000 rounds has two steps:
 
     1. A party sends the noisy sum of its item gradients. It takes a step on its user embeddings
        without noise.

@@ -62,8 +62,8 @@ class LflLdp(PretrainedMf):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism from a user's rating, or from no user, to the user's messages.
 
-        The broadcast item embeddings are those that reveal most. None unless ``scope`` is adding or
-        removing a user against the server, and messages have noise.
+        The broadcasts are those that reveal most. None unless ``scope`` is adding or removing a
+        user against the server, and messages have noise.
         """
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
@@ -76,7 +76,7 @@ class LflLdp(PretrainedMf):
 
         The event is one Gaussian mechanism per round. Its sensitivity is
 
-        - for adding or removing a user: the largest norm of one gradient;
+        - for adding or removing a user: the largest gradient norm;
         - for all other changes: the largest distance of two gradients.
         """
         apart = descent.Clipping.make_projection(self.bound).max_distance_ratio
@@ -125,18 +125,14 @@ class LflSgdmf(PretrainedMf):
     User embeddings are fitted to the initial item embeddings and then stay fixed. In a round of n
     devices:
 
-    1. Each device draws one of its ratings. It sends the rating's gradient, as a table of all
-       items, with noise xi of variance sigma^2/((1 - omega) n), through secure aggregation. The
-       survivors U1 are the devices whose message arrived.
-    2. Each survivor sends -xi plus new noise of variance sigma^2/|U1|, without secure aggregation.
+    1. Each device sends the gradient of one of its ratings, as a table of all items, through secure
+       aggregation. The gradient has noise xi of variance sigma^2/((1 - omega) n). The survivors are
+       the devices whose message arrived.
+    2. Each of the s survivors sends -xi plus new noise of variance sigma^2/s, without secure
+       aggregation.
     3. The server takes a step on the sum of all messages.
 
-    sigma is z 2 R^(3/2), for the largest rating R. A round with at most (1 - omega) n survivors is
-    halted, and reveals no messages.
-
-    In the repaired protocol, xi is the sum of two independent parts, and the second message removes
-    one of them. If the server announces the true number of survivors, the messages then reveal no
-    more than their sum.
+    sigma is z 2 R^(3/2), for the largest rating R.
 
     ``noise_multiplier``: z; the paper prints none. 12 makes the claimed epsilon of T = 10 rounds
         about 1.
@@ -146,9 +142,13 @@ class LflSgdmf(PretrainedMf):
         in the sum completely or not at all.
     ``colluding``: share of users who reveal their noise to the server, and never drop out. Epsilon
         covers the collusion; the training does not simulate it.
-    ``overstated``: announced number of survivors divided by the true number |U1|; above 1 if the
-        server lies, so that devices add less noise.
+    ``overstated``: announced number of survivors divided by the true number; above 1 if the server
+        lies, so that devices add less noise.
     ``as_published``: whether the protocol is the paper's; otherwise it is repaired.
+
+    In the repaired protocol, xi is the sum of two independent parts, and the second message removes
+    one of them. If the server announces the true s, the messages then reveal no more than their
+    sum.
     """
 
     # By section 1.1 a party has to trust neither colluding users nor the server. In the repaired
@@ -267,14 +267,12 @@ class LflSgdmf(PretrainedMf):
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def compute_noise_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Returns the variance of a device's noise in its first message, and of its replacement
-        noise.
+        """Returns the variances of a device's first noise, and of its replacement noise.
 
         ``n_users``: number of devices.
         ``survivors``: announced number of devices whose first message arrived.
 
-        The unit is sigma^2, the variance that the paper intends for the sum of all messages of a
-        round.
+        The unit is sigma^2, the paper's variance for a round's sum of messages.
         """
         return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
 
@@ -301,9 +299,8 @@ class LflSgdmf(PretrainedMf):
     ) -> tuple[Round, Floats]:
         """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        The server takes a step on the sum of all messages (the arrays "update" and "replacement").
-        If too few devices send an update, the round has no messages, and the item embeddings do not
-        change.
+        The server takes a step on the sum of all messages. If too few devices send a first message,
+        there are no messages, and the item embeddings do not change.
         """
         n, items = int(model["users"]), np.asarray(model["items"])
         survived = rng.random((2, n)) >= self.dropout
@@ -330,13 +327,18 @@ class LflSgdmf(PretrainedMf):
     def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and returns it with default values for missing arrays.
 
-        ``broadcast``: arrays by name. The table "items" is required. "first" (initial item
-            embeddings) is by default "items"; "users" (number of all devices) and "survivors"
-            (number of devices whose first message arrived) are by default 1.
+        ``broadcast``: arrays by name.
         ``profiles``: interactions of the users, which give the number of items.
 
-        Raises InputError if "users" or "survivors" is below 1, if "items" is missing, or if an item
-        table has a wrong shape.
+        The arrays are
+
+        - "items": item embeddings, required;
+        - "first": initial item embeddings, by default "items";
+        - "users": number of all devices, by default 1;
+        - "survivors": number of devices whose first message arrived, by default 1.
+
+        Raises InputError if "items" is missing, an item table has a wrong shape, or a number is
+        below 1.
         """
         sent = dict(super().fill_broadcast(broadcast, profiles))
         for name, who in (("users", "all devices"), ("survivors", "devices with a first message")):
@@ -460,11 +462,10 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
     tuned_values = MappingProxyType({"spread": 0.1, "rounds": 50})
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
-        training.
+        """Returns keyword arguments of ``TrainingCost.estimate``, for the cost of a training.
 
-        A message has the rows of the items that its sender rated. Each local step, and each of the
-        ``fitting`` steps at the end, is one pass over the ratings.
+        A message has the rows of its sender's items. Every local step and every ``fitting`` step at
+        the end is one pass over the ratings.
         """
         passes = self.rounds * self.local_steps + self.fitting
         return {"width": self.factors, "dense": 0, "passes": passes}
@@ -474,8 +475,8 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
     ) -> tuple[dict[str, Component], Floats]:
         """Runs one round on all devices; returns their messages and their new user embeddings.
 
-        A message is the device's table of item embeddings (array "items"), in which only the rows
-        of the items that its user rated have moved. The user embeddings have one row per user.
+        A message is the device's item embeddings (array "items"). Only rows of its user's items
+        have moved. User embeddings have one row per user.
         """
         items = np.asarray(model["items"], np.float32)
         own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
@@ -533,8 +534,8 @@ class LocalOnly(NoisyMf):
     4.3. The gradient of every rating, or of every user, is scaled to a norm of at most C. The sum
     gets noise of deviation z C. Embeddings are not projected.
 
-    The paper states no separate claim for this baseline. It gets the claims of VFL-SGDMF:
-    Proposition 2 with kappa = 0 (no steps that move items alone), and Theorems 3 and 4.
+    The claims are those of VFL-SGDMF, as the paper states none for this baseline: Proposition 2
+    with kappa = 0 (no steps that move items alone), and Theorems 3 and 4.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``trim``: theta, maximum number of ratings of a user per party; further ratings are left out.

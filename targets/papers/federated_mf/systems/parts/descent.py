@@ -23,7 +23,7 @@ from fedrec_auditor.targets.streams import Streams
 class ItemSplit:
     """Division of the data by items: each party holds all users' ratings of some items.
 
-    The members of a party are the items that it holds. The system's ``split`` is one of two rules:
+    The system's ``split`` is one of two rules:
 
     - "random": items are divided at random in equal shares.
     - "category": there is one party per genre that has items (section 4.3).
@@ -48,11 +48,10 @@ class ItemSplit:
         return interactions.n_items if few else int(mf.parties)
 
     def divide_members(self, mf: Any, interactions: Interactions, rng: Generator) -> Sequence[Ints]:
-        """Divides the items among the parties of the system ``mf``; returns each party's item
-        indices.
+        """Divides the items among the parties of the system ``mf``; returns each party's indices.
 
-        The result has one ascending array per party. Raises InputError for ``split`` "category" if
-        the data have no genres, or if the number of genres with items differs from ``mf.parties``.
+        The indices are ascending. Raises InputError for ``split`` "category" without genres, or if
+        the number of genres with items differs from ``mf.parties``.
         """
         if mf.split == "random":
             return _deal_indices(interactions.n_items, self.count_parties(mf, interactions), rng)
@@ -80,15 +79,15 @@ class ItemSplit:
         return sparse.csr_array(ratings[:, member_ids])
 
     def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
-        """Returns the factor on a party's steps: one over its mean number of ratings per user, at
-        most 1.
+        """Returns the factor on a party's steps: 1 divided by its mean number of ratings per user.
 
         ``n_users``: number of the party's users.
         ``ratings``: number of the party's ratings, or an array of such numbers.
 
-        The paper writes 1/(m_k tau): party k has m_k items, and a share tau of all pairs of a user
-        and an item is rated.
+        The factor is at most 1.
         """
+        # In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of
+        # rated pairs of a user and an item.
         # A mean below one rating counts as 1, because steps would otherwise be too long.
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
@@ -223,12 +222,11 @@ class Clipping:
         return sgd_mf.project_embeddings(rows, self.max_squared_norm, self.min_entry)
 
     def get_sensitivity(self, n_ratings: int, with_users: bool) -> float:
-        """Returns the largest change of a step's gradient sum by adding or removing a user's n
-        ratings.
+        """Returns the largest change of a step's gradient sum by adding or removing n ratings.
 
-        ``n_ratings``: number n of the ratings.
-        ``with_users``: whether the sum has gradients with respect to user embeddings u, besides
-            those with respect to item embeddings v.
+        ``n_ratings``: number n of the ratings, all of one user.
+        ``with_users``: whether the sum has gradients with respect to user embeddings u, not only
+            with respect to item embeddings v.
 
         If gradients are scaled, the result is the smaller of ``user_clip_norm`` and n times
         ``rating_clip_norm``. Otherwise it is, for the largest rating R,
@@ -272,8 +270,8 @@ class Clipping:
         """Returns an upper bound on the distance between the gradient sums of two users.
 
         ``n_ratings``: maximum number of ratings of each user.
-        ``with_users``: whether the sums have gradients with respect to user embeddings, besides
-            those with respect to item embeddings. The two users' embeddings are in different rows.
+        ``with_users``: whether the sums have gradients with respect to the two user embeddings, in
+            different rows.
         """
         if self.max_distance_ratio < 2.0 and with_users:
             size = math.sqrt(2.0 * n_ratings * n_ratings + self.max_distance_ratio**2 * n_ratings)
@@ -287,9 +285,8 @@ class StepRatings:
 
     ``step_starts``: index of each step's first rating, (n_steps + 1,). Step t has the ratings
         ``step_starts[t]`` to ``step_starts[t + 1]`` - 1.
-    ``data_indices``: index of each rating in the data array of the sparse table of ratings,
-        (n_ratings,).
-    ``user_rows``: row (user) of each rating, (n_ratings,); rows ascend within a step.
+    ``data_indices``: index of each rating in the data array of the sparse table of ratings.
+    ``user_rows``: row (user) of each rating; rows ascend within a step.
     """
 
     step_starts: NDArray[np.int64]

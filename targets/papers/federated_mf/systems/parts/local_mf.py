@@ -58,11 +58,10 @@ class LocalMf(System):
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
-        training.
+        """Returns keyword arguments of ``TrainingCost.estimate``, for the cost of a training.
 
-        A message is stored as one row of the item table and 24 further bytes. Every round, and each
-        of the ``fitting`` steps that fit user embeddings, is one pass over the ratings.
+        A message has one row of the item table and 24 further bytes. Every round and every
+        ``fitting`` step is one pass over the ratings.
         """
         passes = self.rounds + self.fitting
         return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
@@ -70,8 +69,8 @@ class LocalMf(System):
     def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Returns the initial user embeddings, one row per user; they never leave the devices.
 
-        By default all user embeddings are equal. A subclass may fit them to the users' ``ratings``
-        at the initial item embeddings ``first``, which have one row per item.
+        By default all are equal. A subclass may fit them to the users' ``ratings`` at the initial
+        item embeddings ``first``, one row per item.
         """
         one = sgd_mf.make_initial_user(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
@@ -98,7 +97,7 @@ class LocalMf(System):
 
         ``round_index``: index of the round.
         ``model``: the broadcast, as arrays by name.
-        ``collect_messages``: function that computes the messages of all devices for a broadcast.
+        ``collect_messages``: function that computes all devices' messages for a broadcast.
         ``rng``: source of the server's randomness.
         """
 

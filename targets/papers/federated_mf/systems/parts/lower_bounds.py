@@ -27,16 +27,16 @@ from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 class LowerBoundMechanism(Checked):
     """Lower bound of a system's privacy curve, from a simpler mechanism that most runs follow.
 
-    The neighbouring inputs are data with a value (such as a rating) and data without it. Some runs
-    are regular, and the adversary can recognize them. In a regular run the adversary's view is an
-    output of the mechanism, except with a small probability (the run deviates).
+    The neighbouring inputs are data with a value (such as a rating) and data without it. The
+    adversary recognizes runs that are regular. In a regular run the adversary's view is an output
+    of the mechanism, except with a small probability (the run deviates).
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
     ``p_follows``: probability that a run is regular, with or without the value.
-    ``p_deviates_present``: largest probability that a regular run deviates from the mechanism, for
-        data with the value.
-    ``p_deviates_absent``: largest probability that a regular run deviates from the mechanism, for
-        data without the value.
+    ``p_deviates_present``: largest probability that a regular run deviates, for data with the
+        value.
+    ``p_deviates_absent``: largest probability that a regular run deviates, for data without the
+        value.
 
     Let P and Q be the mechanism's output distributions with and without the value. For every set S
     of outputs, the delta of the system at epsilon eps is at least
