@@ -27,22 +27,22 @@ _SMALL = 1 << 20  # bytes; smaller arrays stay in memory
 def map_arrays_to_files(value: _Value) -> _Value:
     """Returns a copy of a dataclass object whose arrays of 1 MiB or more are memory-mapped files.
 
-    Processes can share these arrays. The mapping is copy-on-write: if a process writes into an
-    array, only this process sees the change.
+    Processes can share these arrays. If a process writes into an array, only this process sees the
+    change.
     """
     made: _Value = RoundStore(DEFAULT_MACHINE, mode="c")._map(value, set())
     return made
 
 
 class RoundStore:
-    """Storage of a training's rounds: uploads in memory up to a limit, and on disk beyond it.
+    """Storage of a training's rounds: uploads in memory up to a limit, and in files beyond it.
 
-    compute: resources: limit of all rounds' uploads in bytes (``memory``), directory of the files
-        (``folder``)
+    compute: machine, whose ``memory`` is the limit in bytes for all rounds' uploads, and whose
+        ``folder`` has the files
     mode: mode of memory mapping, as in numpy: "r+" for writable files, "c" for copy-on-write
 
-    Files are memory-mapped. They are removed when the last array in them is garbage-collected.
-    Arrays of the broadcast model do not count towards the limit.
+    Arrays below 1 MiB and arrays of the broadcast model always stay in memory. Files are
+    memory-mapped, and removed when the last array in them is garbage-collected.
     """
 
     def __init__(self, compute: Machine, mode: Literal["r+", "c"] = "r+") -> None:

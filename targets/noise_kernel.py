@@ -1,9 +1,10 @@
 """Compiled loops that clip the entries of messages and add Laplace noise.
 
-The noise of an entry is a random sign times the scale times -log(u), with u uniform in (0, 1).
-``Streams.draw_laplace`` gives equal noise, except for the last two bits of the logarithm.
+The noise of an entry equals that of ``Streams.draw_laplace``, except for the last two bits of the
+logarithm.
 """
 
+# The noise is a random sign times the scale times -log(u), with u uniform in (0, 1).
 # The loops are written so that compilers vectorize them: they contain no branch, no call and no
 # division that may raise, and they convert integers to floats by their bits, for which every
 # processor has an instruction. They do not use ``fastmath``, so that the result for an entry does
@@ -73,7 +74,7 @@ def add_laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> N
 
     flat: the messages of n clients, shape (n, size)
     seeds: seed of each client's random stream, shape (n,)
-    clip: clipping bound; entries are clipped to [-clip, clip]
+    clip: entries are clipped to [-clip, clip]
     scale: scale of the noise
     out: array that receives the result, shape (n, size)
     """
@@ -94,11 +95,11 @@ def add_laplace_rows(
     indptr: client i has the rows ``values[indptr[i] : indptr[i + 1]]``, shape (n + 1,)
     ids: index of each row in the client's whole table, shape (nnz,)
     seeds: seed of each client's random stream, shape (n,)
-    clip: clipping bound; entries are clipped to [-clip, clip]
+    clip: entries are clipped to [-clip, clip]
     scale: scale of the noise
     out: array that receives the result, shape (nnz, d)
 
-    The noise of a row equals the noise that ``add_laplace`` adds to it in a whole table.
+    The noise of a row is the noise that ``add_laplace`` adds to it in the whole table.
     """
     width = values.shape[1]
     for client in range(len(seeds)):

@@ -37,8 +37,7 @@ def find_member_class(module: str, suffix: str) -> type[Any]:
     module: full name of the module
     suffix: ending that the class name may have in addition, such as "dataset"
 
-    Capitals and underscores do not matter. Raises InputError if no class of the module has this
-    name.
+    Capitals and underscores do not matter. Raises InputError if the module has no such class.
 
     >>> find_member_class("fedrec_auditor.targets.datasets.synthetic", "dataset").__name__
     'Synthetic'

@@ -1,8 +1,7 @@
-"""Forward and backward pass of one device's minibatch, compiled by numba, for the module
-``kernel``.
+"""Forward and backward pass of one device's minibatch, compiled by numba for the module ``kernel``.
 
-The layers of a device are views of one vector. In this vector, the MLP's first weights are two
-separate halves: one for the user's embedding and, transposed, one for the item's embedding.
+The layers of a device are views of one vector. The MLP's first weights are stored as two matrices:
+one for the user's embedding, and one (transposed) for the item's embedding.
 """
 
 # BLAS computes the matrix products with item rows in the MLP's first layer (in one thread, see
@@ -46,18 +45,18 @@ class KernelSettings(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """Parameters of a device except item rows, or their gradients, as views of ``all_params``.
+    """A device's model parameters without the item rows, or the gradients of these parameters.
 
-    The user's embedding is u = ReLU(W2 (E x_u + W1 mean) + b), for the user's features x_u and the
-    mean row of the user's items.
+    The user's embedding is u = ReLU(W2 (E x_u + W1 mean) + b). x_u are the user's features, and
+    mean is the mean row of the user's items. d is the dimension of embeddings.
 
-    ``all_params``: all these parameters as one vector, shape (P,).
-    ``feature_weights``: E, the weights of the user's features, shape (d, number of features).
-    ``mean_item_row_weights``: W1, the weights of the mean row, shape (d, d).
+    ``all_params``: all these parameters as one vector; the other fields are views of it.
+    ``feature_weights``: E, shape (d, number of features).
+    ``mean_item_row_weights``: W1, shape (d, d).
     ``embedding_layer_weights``: W2, shape (d, d).
     ``bias``: b, shape (d,).
-    ``mlp_user_weights``, ``mlp_item_weights``: the two halves of the MLP's first weights, applied
-        to the user's embedding and (transposed) to the item's, shape (d, d).
+    ``mlp_user_weights``, ``mlp_item_weights``: the MLP's first weights for the user's embedding and
+        (transposed) for the item's, shape (d, d).
     ``mlp_other_params``: the MLP's first bias, its last weight and its last bias, shape (2d + 1,).
 
     A layer that the model does not have is an arbitrary view that is never read.
@@ -123,10 +122,10 @@ def make_scratch_arrays(batch: int, d: int) -> ScratchArrays:
 def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Layers:
     """Creates the layers of one device's model as views of the vector ``flat``.
 
-    ``flat``: vector with the length of one row of ``kernel.DeviceTables.dense_params``.
+    ``flat``: vector as long as a row of ``kernel.DeviceTables.dense_params``.
     ``d``: dimension of embeddings.
     ``width``: number of user features.
-    ``settings``: settings that determine which layers the model has.
+    ``settings``: settings, which determine the model's layers.
     """
     end = d * width
     e = flat[:end].reshape(d, width)
@@ -159,8 +158,7 @@ def load_params(layers: Layers, theta: F32, has_mlp: bool) -> None:
 
     ``layers``: the layers, which are overwritten.
     ``theta``: a row of ``kernel.DeviceTables.dense_params``.
-    ``has_mlp``: whether the model has an MLP; its first weight matrix is then split into a half for
-        the user and a half for the item.
+    ``has_mlp``: whether the model has an MLP, whose first weights are split into two halves.
     """
     copy_into(layers.all_params, theta)
     if has_mlp:
@@ -226,10 +224,10 @@ def embed_user(
     ``user``: receives the embedding, shape (d,).
     ``inner``: receives ``own`` + W1 ``mean`` in formula 2, and is unchanged otherwise.
     ``own``: the user's own vector, shape (d,).
-    ``mean``: mean of the item rows of the user's own items, shape (d,).
+    ``mean``: mean row of the user's items, shape (d,).
     ``matrix_1``, ``matrix_2``, ``bias``: the parameters W1, W2 and b.
-    ``neighbours``: number of the formula: 0 for ``own``, 1 for ``own`` + ``mean``, and 2 for
-        ReLU(W2 (``own`` + W1 ``mean``) + b).
+    ``neighbours``: number of the formula (``KernelSettings.mean_row_mode``): 0 for ``own``, 1 for
+        ``own`` + ``mean``, 2 for ReLU(W2 (``own`` + W1 ``mean``) + b).
     """
     if neighbours == 0:
         for k in range(len(user)):
@@ -292,8 +290,7 @@ def compute_loss_slopes(logit: F32, positive: BoolArray, visit: Int32Array, squa
     """Replaces the scores ``logit`` of a minibatch by the derivatives of the loss at these scores.
 
     ``logit``: the scores, which are overwritten by the derivatives.
-    ``positive``: whether each of the device's examples is one of its own items (label 1, otherwise
-        0).
+    ``positive``: label of each of the device's examples: whether it is one of the user's items.
     ``visit``: indices of the minibatch's examples among all examples.
     ``squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
     """

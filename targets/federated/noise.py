@@ -31,10 +31,10 @@ class ClippedNoise:
     ``clip``: the clipping bound.
     ``scale``: scale of the Laplace noise, or standard deviation of the normal noise.
     ``is_normal``: whether the noise is normal; otherwise it is Laplace.
-    ``stream_offset``: position in the clients' random streams at which their noise begins; one
-        number, or one per client.
+    ``stream_offset``: number of draws of a client's random stream that are skipped before the
+        noise; one number, or one per client.
 
-    The noise of an entry is the draw at its position in its client's stream.
+    Entry k of a client's array gets draw k of the client's stream, counted after the skipped draws.
     """
 
     # An array therefore has equal noise whether it is processed whole or in blocks. Memory is the
@@ -83,12 +83,12 @@ class ClippedNoise:
     ) -> NDArray[Any]:
         """Returns selected rows of each client's table, clipped and with noise, shape (k, d).
 
-        ``values``: the k selected rows of all clients together, d numbers each, shape (k, d).
+        ``values``: the k selected rows of all clients, shape (k, d).
         ``streams``: one random stream per client.
         ``indptr``: client i has the rows ``values[indptr[i] : indptr[i + 1]]``.
         ``ids``: index of each row in its client's table, shape (k,).
 
-        A row gets the same noise as if noise were added to the client's whole table.
+        The noise of a row is the noise that it has in the client's whole table.
         """
         out, streams = np.empty_like(values), streams.skip_words(self.stream_offset)
         if not self.is_normal:

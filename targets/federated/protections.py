@@ -34,9 +34,9 @@ from fedrec_auditor.targets.streams import Streams
 class Unprotected(Protection):
     """No protection: the device sends its trained model, neither clipped nor noisy.
 
-    Without a protection, the FedRec paper (Zhang, Yuan and Yin) promises only that data stay on the
-    device. A row of the item table on which the device did not train is sent unchanged, to the last
-    bit. Unchanged rows therefore reveal items that the user does not have.
+    An item row that the device did not train is sent unchanged, to the last bit. Unchanged rows
+    therefore reveal items that the user does not have. The FedRec paper (Zhang, Yuan and Yin)
+    promises only that data stay on the device.
     """
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
@@ -124,8 +124,8 @@ class LaplaceProtection(_LaplaceNoise):
     ``every_epoch``: whether noise is added after each local epoch, not only to the upload.
 
     The noise has the scale 2 clip / epsilon. The epsilon of an upload is ``epsilon`` times its
-    number of entries. The defaults are from the FedRec paper (Zhang, Yuan and Yin): ``clip`` from
-    section 5.4, and ``epsilon`` the lower end of section 5.7's interval [40, 60].
+    number of entries. The default ``clip`` is from section 5.4 of the FedRec paper (Zhang, Yuan and
+    Yin). The default ``epsilon`` is the lower end of the interval [40, 60] in section 5.7.
 
     Source: equation 12 and section 5.3 of the FedRec paper; FedNews is after Qi et al. 2020.
     """
@@ -162,10 +162,9 @@ class LaplaceProtection(_LaplaceNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveLaplace(_LaplaceNoise):
-    """Clipping and Laplace noise with a fixed epsilon per group of components (the paper's APM).
+    """Clipping and Laplace noise with a fixed epsilon per group of arrays of the model.
 
-    A component is a named array of the model. The first four fields are epsilons, named after the
-    groups of components.
+    This is APM, the protection that the FedRec paper (Zhang, Yuan and Yin) proposes.
 
     ``user``: epsilon of one entry in the group "user", the user embedding.
     ``item``: epsilon of one entry in the group "item", the item table.
@@ -175,10 +174,10 @@ class AdaptiveLaplace(_LaplaceNoise):
     ``every_epoch``: whether noise is added after each local epoch, not only to the upload.
 
     The noise has the scale 2 clip / epsilon, with the epsilon of the entry's group. The epsilon of
-    an upload is the sum over all its entries. The default epsilons are those of section 5.7, which
-    differ from those of equation 11 (``from_epsilon_range``).
+    an upload is the sum over all its entries. The default epsilons are those of section 5.7;
+    equation 11 gives others (``from_epsilon_range``).
 
-    Source: the FedRec paper (Zhang, Yuan and Yin), Algorithm 2, equations 11 and 12, section 5.7.
+    Source: Algorithm 2, equations 11 and 12, and section 5.7 of the FedRec paper.
     """
 
     # Clipped entries differ by at most 2 clip, so that these epsilons are exact. The epsilon of a
@@ -195,14 +194,13 @@ class AdaptiveLaplace(_LaplaceNoise):
 
     @classmethod
     def from_epsilon_range(cls, *, lowest: float, highest: float, clip: float = 0.5) -> Self:
-        """Creates the protection with epsilons that rise in equal steps from group to group.
+        """Creates the protection with epsilons that rise in equal steps: user, item, mlp1, mlp2.
 
         lowest: smallest epsilon, of the group "user".
         highest: largest epsilon, of the group "mlp2".
         clip: clipping bound.
 
-        The order of the groups is user, item, mlp1, mlp2. Source: equation 11 of the FedRec paper
-        (Zhang, Yuan and Yin).
+        Source: equation 11 of the FedRec paper.
         """
         step = (highest - lowest) / 3.0
         return cls(user=lowest, item=lowest + step, mlp1=lowest + 2 * step, mlp2=highest, clip=clip)
@@ -250,12 +248,12 @@ class GaussianProtection(NoiseProtection):
     ``sigma``: standard deviation of the noise N(0, sigma^2).
     ``clip``: clipping bound; entries are clipped to [-clip, clip].
 
-    No epsilon holds at delta 0. At delta > 0, the privacy curve is that of the Gaussian mechanism
-    with the sensitivity mu, in standard deviations. For one entry, mu = 2 clip / sigma. For an
-    upload of n entries, mu is sqrt(n) times as large.
+    No epsilon holds at delta 0. At delta > 0, the privacy curve is that of a Gaussian mechanism.
+    Its sensitivity mu in standard deviations is 2 clip / sigma for one entry, and sqrt(n) times as
+    large for an upload of n entries.
 
     The FedRec paper (Zhang, Yuan and Yin, section 5.3) prints no sigma, no clipping and no delta.
-    The default ``clip`` is that of its section 5.4. Claims are compared with bounds at delta 1e-5.
+    The default ``clip`` is from its section 5.4. Claims are compared with bounds at delta 1e-5.
     """
 
     # The paper states that FedRec-GN adds Gaussian noise to the uploaded parameters. The default
@@ -322,7 +320,7 @@ _ATTRIBUTES = "; with perturbed features the paper claims privacy of attributes,
 class ObjectiveProtection(Checked, Protection):
     """Noise in the training objective instead of on the upload, as in F-GERAI and F-DPMF.
 
-    A linear term with random Laplace coefficients is added to the loss of each device.
+    Each device adds a linear term with random Laplace coefficients to its loss.
 
     ``epsilon``: epsilon for which the coefficients are scaled. The FedRec paper (Zhang, Yuan and
         Yin) prints neither epsilon nor distribution; the default of 10 is this project's choice.
@@ -332,17 +330,17 @@ class ObjectiveProtection(Checked, Protection):
         part, instead of once per training. The paper does not state which of the two is meant.
     ``features``: whether the user's features are also perturbed, once before the training (F-GERAI,
         not F-GERAI-NL).
-    ``feature_epsilon``: epsilon of one perturbed entry of the features.
+    ``feature_epsilon``: epsilon of one perturbed entry of the features. An attribute has two
+        entries, and so twice this epsilon in the whole training.
 
-    The coefficients have the scale 2 |a| d / epsilon. |a| is the linear coefficient of the loss of
-    one example at 0: 1/2 for the logistic loss, 2 for the squared loss. d is the dimension of
-    embeddings, whose entries are assumed to be in [-1, 1].
+    The coefficients have the scale 2 a d / epsilon. a is the absolute derivative of one example's
+    loss by its score, at score 0: 1/2 for the logistic loss, 2 for the squared loss. d is the
+    dimension of embeddings, whose entries are assumed to be in [-1, 1].
 
-    The noise does not protect the upload: the row of an item with which the user interacted always
-    differs from the broadcast, and untrained rows do not.
+    The noise does not protect the upload: the rows of the user's items always differ from the
+    broadcast, and untrained rows never do.
 
-    Perturbed features pass through the piecewise mechanism, and are clipped to their range. The
-    epsilon of an attribute in the whole training is twice ``feature_epsilon``.
+    Features are perturbed by the piecewise mechanism, and clipped to their range.
 
     Source: section 5.3 of the FedRec paper, after GERAI (Zhang et al. 2021) and DPMF (Hua et al.
     2015).
@@ -376,10 +374,10 @@ class ObjectiveProtection(Checked, Protection):
         return {"learning_rate": 0.005} if self.loss == "logistic" else {}
 
     def prepare_data(self, clients: Clients) -> Clients:
-        """Returns the data with perturbed features, and with streams for the loss's linear term.
+        """Returns the data, with perturbed features if ``features`` is true.
 
-        Features are perturbed if ``features`` is true. Unless ``every_round`` is true, a device
-        draws the same coefficients of the linear term in every round (``linear_term_streams``).
+        If ``every_round`` is false, the result also has random streams from which a device draws
+        equal coefficients of the linear term in every round (``linear_term_streams``).
         """
         if not self.every_round:
             clients = replace(clients, linear_term_streams=clients.streams.derive(_OBJECTIVE))
@@ -442,11 +440,11 @@ class ObjectiveProtection(Checked, Protection):
 def perturb_features(scaled: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np.float64]:
     """Randomizes features in [0, 1] by the piecewise mechanism, and clips them to [0, 1].
 
-    ``scaled``: the features, divided by the length of their range, in [0, 1], shape (n, d).
+    ``scaled``: the features, scaled to [0, 1], shape (n, d).
     ``epsilon``: epsilon of one feature.
     ``streams``: n random streams, one per row.
 
-    The result has the shape (n, d). The mechanism acts on x = 2 scaled - 1, as ``Piecewise`` does.
+    The mechanism (``Piecewise``) acts on 2 scaled - 1. The result has the shape (n, d).
     """
     # With C = (e^(eps/2) + 1) / (e^(eps/2) - 1), the mechanism's output y is uniform on [-C, C]
     # with probability e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1) x/2 - (C - 1)/2.

@@ -24,9 +24,8 @@ class DirectRoute(Route):
 class SecureAggregation(Route):
     """Route by secure aggregation: the server sees only the sum of a round's uploads.
 
-    The masks of uploads are assumed to be ideal: the participants are known, and nobody drops out.
-    The accounting event of the sum is that of one sender's upload. The noise of other senders is
-    not counted.
+    Masks are ideal by assumption: participants are known, and nobody drops out. The accounting
+    event is that of one sender's upload, without the other senders' noise.
     """
 
     # Devices mask their uploads, and the masks cancel in the sum. The masks are assumed to be
@@ -39,9 +38,8 @@ class SecureAggregation(Route):
 class Shuffler:
     """Route through a proxy that permutes whole uploads and hides which client sent each of them.
 
-    The server cannot link the uploads of a round to senders. The proxy is assumed to be honest, and
-    to receive one upload from every sender of the round. If the epsilon of a whole upload is above
-    about 500, shuffling does not lower it.
+    The proxy is assumed to be honest, with one upload from every sender of the round. If the
+    epsilon of an upload is above about 500, shuffling does not lower it.
     """
 
     # An upload is hidden among its clones, the uploads of other users that have the same
@@ -55,9 +53,8 @@ class Shuffler:
     def get_event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
         """Returns the accounting event of a round in which ``n_senders`` uploads are shuffled.
 
-        The result is ``local`` if ``epsilon`` is infinite.
-
         ``local``: event of every sender's own upload.
-        ``epsilon``: epsilon of one whole upload at delta 0; infinite if no finite epsilon holds.
+        ``epsilon``: epsilon of one whole upload at delta 0. If it is infinite, the result is
+            ``local``.
         """
         return dp.ShuffledDpEvent(epsilon, n_senders) if math.isfinite(epsilon) else local

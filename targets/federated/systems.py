@@ -52,8 +52,7 @@ class FedAdam:
     ``moments``: first and second moment of each array's change, by array name; they persist between
         rounds.
 
-    In every round, an entry moves by about the step size towards the mean of the uploads, even if
-    few devices trained the entry.
+    In every round, an entry moves by about the step size, even if few devices trained it.
 
     Source: Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 2, with its beta_1
     and beta_2.
@@ -66,12 +65,12 @@ class FedAdam:
     moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
     def update_model(self, model: Broadcast, mean: Broadcast) -> Broadcast:
-        """Takes one step from ``model`` towards ``mean``, and returns the next model, in float32.
-
-        The step also updates ``moments``.
+        """Takes one step from ``model`` towards ``mean``; returns the next model, in float32.
 
         ``model``: the broadcast model, as arrays by name.
         ``mean``: mean of the models that devices trained from ``model`` and uploaded.
+
+        The step updates ``moments``.
         """
         after = {}
         for name, table in model.items():
@@ -101,8 +100,7 @@ def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 def design_pairs(system: ComposedSystem) -> tuple[DesignedPair, ...]:
     """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
-    The learner's model must have the same named arrays as a model of the module ``learners``. The
-    result is empty in three cases:
+    The learner must name its model's arrays as the module ``learners`` does. The result is empty if
 
     - no finite epsilon is claimed;
     - the learner has no setting ``dimension``;
@@ -231,8 +229,8 @@ class FederatedSystem(ComposedSystem):
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns neighbouring users whose uploads differ most, for a measurement of epsilon.
 
-        If uploads are clipped and noisy, the two uploads of a pair differ as much as possible in
-        one entry of the item table. Otherwise they differ in whether an item's row is trained.
+        Clipped and noisy uploads differ as much as possible in one entry of the item table. Other
+        uploads differ in whether an item's row is trained.
         """
         return design_pairs(self)
 
@@ -386,8 +384,10 @@ _PARTS = ("learner", "protection", "route")
 def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
     """Returns a function from class names to the classes of the systems in a paper's TOML file.
 
-    ``module`` is the name of the paper's ``systems`` module. The function raises AttributeError for
-    an unknown name, and InputError for unknown parts or settings.
+    ``module``: name of the paper's ``systems`` module.
+
+    The function raises AttributeError for unknown names, and InputError for unknown parts or
+    settings.
     """
 
     # The function serves as the module's ``__getattr__``, so that pickle finds the classes there.

@@ -58,11 +58,11 @@ class Domain:
     def expand_batch(self, value: ArrayLike, size: Shape) -> NDArray[Any]:
         """Checks inputs as ``check`` does, and broadcasts their batch axes to ``size``.
 
-        Returns an array of shape (*size, *shape). Raises InputError if the batch of ``value`` does
-        not broadcast to ``size``.
-
         value: the inputs, shape (*batch, *shape) for inputs of shape ``shape``.
         size: batch shape of the result; None means the batch shape of ``value``.
+
+        Returns an array of shape (*size, *shape). Raises InputError if the batch does not broadcast
+        to ``size``.
         """
         array = self.check(value)
         batch = array.shape[: array.ndim - len(self.shape)]
@@ -101,23 +101,19 @@ class WorstCase:
     """Inputs and outputs of a mechanism that attain its largest privacy loss.
 
     The privacy loss of an output y is ln(P(y | x) / P(y | x')) for two inputs x and x'. A mechanism
-    may consist of several independent uses of one simpler mechanism; each use is called a copy.
+    may use a simpler mechanism several times independently. Each such use is called a copy.
 
     ``inputs``: inputs of one copy, shape (a, *domain shape).
     ``outputs``: outputs of one copy, shape (b, *output shape).
-    ``n_copies``: number of copies. All copies can have the worst pair of inputs at once, so that
-        their privacy losses add up.
+    ``n_copies``: number of copies. Their privacy losses add up: all can have the worst pair of
+        inputs at once.
     ``n_groups``: number of groups of equal size into which the copies are divided. Copies in one
-        group have the same pair of inputs; different groups may have different pairs, or one pair
-        in both orders.
-    ``inner_mechanism``: the simpler mechanism, which each copy uses once; None if the mechanism is
-        itself the only copy.
-    ``exhaustive``: whether ``inputs`` and ``outputs`` determine the exact privacy curve. Two
-        conditions must hold. ``outputs`` has every output with a positive probability (as a
-        double). At every epsilon, no pair of inputs of one copy is easier to distinguish than some
-        ordered pair of ``inputs``.
-    ``name_input``, ``name_output``: functions that describe an input or an output as text, for
-        reports.
+        group have the same pair of inputs. Groups may differ in the pair, or in its order.
+    ``inner_mechanism``: the simpler mechanism; None if the mechanism is itself the only copy.
+    ``exhaustive``: whether ``inputs`` and ``outputs`` determine the exact privacy curve.
+        ``outputs`` must then have every output whose probability, as a double, is above 0. At every
+        epsilon, ``inputs`` must have an ordered pair that is easiest to distinguish.
+    ``name_input``, ``name_output``: functions that describe an input or an output in reports.
     """
 
     inputs: NDArray[Any]
@@ -134,9 +130,8 @@ class WorstCase:
 class Mechanism(Protocol):
     """A local randomizer: a probability distribution over outputs for every input of its domain.
 
-    Shapes follow numpy's generators. An input ``value`` has shape (*batch, *domain.shape). An
-    output has shape (*size, *output_shape); ``size`` defaults to the batch, which must broadcast to
-    ``size``.
+    An input ``value`` has shape (*batch, *domain.shape), and an output (*size, *output_shape). The
+    batch must broadcast to ``size``, which is the batch by default.
     """
 
     @property
@@ -191,7 +186,7 @@ class PrivacyCurve(Protocol):
         """Returns the smallest delta at which (epsilon, delta)-DP holds, or a lower bound of it.
 
         The smallest delta is the largest hockey-stick divergence over all ordered pairs of inputs.
-        The result is exact unless the mechanism's class states that it is a lower bound.
+        Classes state if they return a lower bound.
         """
         # A larger epsilon never has a larger delta.
         ...

@@ -40,16 +40,16 @@ class ComponentLaplace(LaplaceNoise):
         coordinate.
     ``clip``: clipping bound c; every coordinate is clipped to [-c, c].
 
-    The noise on component i has the scale 2c/eps_i. The epsilon of an upload is the sum over its
-    coordinates, ``epsilon`` = sum of size_i eps_i. Two opposite corners of the box [-c, c]^n, for n
-    coordinates in total, attain it.
+    The noise on component i has the scale 2c/eps_i. The exact epsilon of an upload is the sum over
+    its coordinates: ``epsilon`` = sum of size_i eps_i.
 
     Inputs and outputs are the concatenated components, shape (*batch, total size).
 
-    Source: Algorithm 2 and equations 11 and 12 of the FedRec paper (Zhang, Yuan and Yin), with the
-    noise factor 2 delta/p(theta), where delta is c and p(theta) is eps_i.
+    Source: Algorithm 2 and equations 11 and 12 of the FedRec paper (Zhang, Yuan and Yin). In its
+    noise factor 2 delta/p(theta), delta is c and p(theta) is eps_i.
     """
 
+    # Two opposite corners of the box [-c, c]^n, for n coordinates in total, attain the epsilon.
     # A clipped coordinate has a range of width 2c. A scale of c/eps_i would give a coordinate the
     # epsilon 2 eps_i. A user sends all coordinates, and all may depend on the same secret, so that
     # their epsilons add up. The noise covers every row of an item table. If only trained rows had

@@ -26,13 +26,12 @@ class Clipped:
 
     ``mechanism``: the inner mechanism, whose domain is the clipping interval [low, high].
 
-    The epsilon is that of the inner mechanism. Inputs are any real numbers, (*batch, *inner domain
-    shape). A clipped mechanism has a privacy curve (``PrivacyCurve``) if the inner mechanism has
-    one.
+    Inputs are any real numbers, shape (*batch, *inner domain shape). Epsilon is that of the inner
+    mechanism. The mechanism has a privacy curve (``PrivacyCurve``) if the inner mechanism has one.
 
-    "Laplace noise with clipping" (equation 12 of the FedRec paper, by Zhang, Yuan and Yin; FedNews)
-    is the mechanism ``Clipped(Product(Laplace(...), d))``. The paper's claimed epsilon is that of
-    one coordinate. The epsilon of an upload is d times the claimed one.
+    Example: "Laplace noise with clipping" (equation 12 of the FedRec paper by Zhang, Yuan and Yin)
+    is ``Clipped(Product(Laplace(...), d))``. The paper claims the epsilon of one coordinate. The
+    epsilon of an upload is d times as large.
     """
 
     # Clipped inputs fill exactly the inner domain, so that the worst pair of inputs stays the same.
@@ -112,9 +111,9 @@ class Product(bases.Repetition):
     ``mechanism``: the randomizer of one entry.
     ``count``: number of entries of the vector.
 
-    Two vectors may differ in every entry. At delta 0, the epsilon of the vector is exactly
-    ``count`` times the epsilon of one entry. With Gaussian noise the mechanism has a privacy curve,
-    whose mu (sensitivity in standard deviations) is sqrt(count) times the mu of one entry.
+    Two vectors may differ in every entry. At delta 0, the epsilon of a vector is exactly ``count``
+    times the epsilon of one entry. Gaussian noise also has a privacy curve: mu, the sensitivity in
+    standard deviations, is sqrt(count) times the mu of one entry.
 
     Inputs have shape (*batch, count, *inner domain), outputs (*size, count, *inner output).
     """
@@ -162,8 +161,8 @@ class Repeated(bases.Repetition):
     ``count``: number of applications.
 
     At delta 0, the epsilon of all outputs together is exactly ``count`` times the epsilon of one
-    output. With Gaussian noise the mechanism has a privacy curve, whose mu (sensitivity in standard
-    deviations) is sqrt(count) times the mu of one output.
+    output. Gaussian noise also has a privacy curve: mu, the sensitivity in standard deviations, is
+    sqrt(count) times the mu of one output.
 
     Inputs have shape (*batch, *inner domain), outputs (*size, count, *inner output).
     """
@@ -196,19 +195,20 @@ _RARE = 750.0
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(bases.SignedUnitMechanism):
-    """Shuffled randomized bits of all users, of which the adversary learns only the number of
-    positives.
+    """Shuffle of one randomized bit per user; the adversary learns the number of positive reports.
 
     ``epsilon``: epsilon of one user's randomized bit, before the shuffle.
     ``n_users``: number of users, each with one report.
 
-    The input v is one user's number in [-1, 1], called entry. All other users have the entry -1. A
-    user with the entry v sends a positive report with probability (1 + v (e^eps - 1)/(e^eps +
-    1))/2, where eps is ``epsilon``, and otherwise a negative report. The output is the number of
-    positive reports, an integer from 0 to ``n_users``.
+    The input v is one user's number in [-1, 1]. All other users have the number -1. A user with the
+    number v sends a positive report with probability
 
-    A lower bound of this mechanism's epsilon is also a lower bound for the shuffle with any entries
-    of the other users. An upper bound is not.
+        (1 + v (e^eps - 1)/(e^eps + 1))/2,    eps = ``epsilon``.
+
+    The output is the number of positive reports, an integer from 0 to ``n_users``.
+
+    A lower bound on this mechanism's epsilon also holds if the other users have any other numbers.
+    An upper bound does not.
     """
 
     # A shuffle of binary reports reveals only the number of positive reports. This number is also a
@@ -227,9 +227,9 @@ class Shuffled(bases.SignedUnitMechanism):
         return np.asarray(others + self._report.draw_bits(values, rng))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns ln P(``output`` positive reports | one user has the entry ``value``).
+        """Returns ln P(``output`` positive reports | one user has the number ``value``).
 
-        The result is -inf for an impossible number.
+        The result is -inf for an impossible output.
         """
         count, vector = np.asarray(output), self.domain.check(value)[..., None]
         return np.asarray(
@@ -242,8 +242,8 @@ class Shuffled(bases.SignedUnitMechanism):
     def worst_case(self) -> WorstCase:
         """Returns inputs and outputs that attain the largest privacy loss.
 
-        The inputs are the entries 1 and -1, and the outputs are the numbers of positive reports.
-        Above a million users, extremely improbable numbers are left out, except 0 and ``n_users``.
+        The inputs are the numbers 1 and -1. The outputs are all numbers of positive reports. Above
+        a million users, extremely improbable outputs are left out, except 0 and ``n_users``.
         """
         # Numbers with a probability below e^-745, the smallest double, are left out (by Bernstein's
         # inequality). The numbers 0 and ``n_users`` are always included, because they have the
@@ -293,40 +293,42 @@ class Shuffled(bases.SignedUnitMechanism):
 class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     """Releases a noisy average of clipped updates, and a noisy share of unclipped updates.
 
-    One round of DP-PrivRec releases two values: the average of the clipped updates, times the
-    server's step size, and the share of updates that clipping does not change ("the share").
+    One round of DP-PrivRec releases two values:
+
+    - the average of the clipped updates, times the server's step size;
+    - the share of updates that clipping does not change.
 
     ``multiplier``: noise multiplier z of the paper.
     ``clip``: clipping norm S.
     ``batch``: number M of clients that send an update in the round.
     ``dimension``: number of entries of an update.
-    ``balance``: fraction h of the privacy budget that the release of the share uses. The intended
-        budget is mu^2 = 1/z^2, where mu is the sensitivity in standard deviations.
+    ``balance``: fraction h of the privacy budget that the release of the share uses.
     ``step``: step size alpha3 of the server.
     ``counts_clipped``: whether the share counts updates after clipping, as in the paper's
         algorithm; every update then counts as unclipped.
 
     The neighbouring inputs differ in the update of one of the M clients; the other updates are 0.
-    The mechanism is a Gaussian mechanism with the sensitivity, in standard deviations,
+    The mechanism is Gaussian, with the sensitivity in standard deviations
 
-        mu = sqrt(step^2 (1 - h) + h/4) / z.
+        mu = sqrt(step^2 (1 - h) + h/4) / z,    or step sqrt(1 - h) / z if ``counts_clipped``.
 
-    The paper states a sensitivity of 2/M for the share, which is twice the true one. This gives mu
-    = 1/z at step 1, a valid upper bound. The paper is wrong in three places:
+    The paper claims mu = 1/z, which is an upper bound at step 1.
 
-    - Line 9 of Algorithm 2 adds the noise after the step alpha3, but the accounting ignores alpha3.
-      The true multiplier is below z if step^2 (1 - h) + h/4 > 1.
-    - The proof's z1 = 1/(z sqrt(1 - h)) and z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z. The
-      algorithm's multiplier is z, which is equal only at z = 1.
-    - Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``). The
-      share is then not informative, and mu = step sqrt(1 - h)/z.
+    The adversaries are clients, who see the outputs in the broadcast. The server sees every update
+    without noise. Inputs are updates before clipping, shape (*batch, dimension). An output is
+    [average, share], of length dimension + 1.
 
-    Adversary: clients, who see these outputs in the server's broadcast. The server itself sees
-    every update without noise. Inputs are updates before clipping, (*batch, dimension); an output
-    is [average, share], of length dimension + 1. Source: Wang et al. 2021 (VLDB J.), Algorithm 2
-    lines 8-11 and 22-23, Theorem 1, section 2.3.4.
+    Source: Wang et al. 2021 (VLDB J.), Algorithm 2 lines 8-11 and 22-23, Theorem 1, section 2.3.4.
     """
 
+    # The intended budget is mu^2 = 1/z^2. The paper states a sensitivity of 2/M for the share,
+    # which is twice the true one. The paper is wrong in three places:
+    # - Line 9 of Algorithm 2 adds the noise after the step alpha3, but the accounting ignores
+    #   alpha3. The true multiplier is below z if step^2 (1 - h) + h/4 > 1.
+    # - The proof's z1 = 1/(z sqrt(1 - h)) and z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z.
+    #   The algorithm's multiplier is z, which is equal only at z = 1.
+    # - Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``).
+    #   The share is then not informative.
     # Derivation of mu. The other updates are fixed at 0 without loss of generality, because they
     # only shift the output.
     # - The average has the sensitivity 2S/M times ``step``. With the paper's noise, sigma_Delta =
@@ -377,12 +379,11 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
         return np.asarray(scale * (2.0 * self.multiplier / self.batch))
 
     def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the output without noise: ``step`` times the average, then the share of unclipped
-        updates.
+        """Returns the output without noise, for the update ``value`` of one client.
 
-        The output is [step * clipped update / M, (M - 1 + b) / M] with M = ``batch``. b is 1 if
-        clipping does not change the update ``value``, else 0. With ``counts_clipped``, b is always
-        1. The other M - 1 updates are 0.
+        The output is [step * clipped update / M, (M - 1 + b) / M] with M = ``batch``; the other
+        updates are 0. b is 1 if clipping does not change the update, or with ``counts_clipped``,
+        else 0.
         """
         clipped = bases.clip_norm(value, self.clip)
         kept = np.all(clipped == value, axis=-1) | self.counts_clipped

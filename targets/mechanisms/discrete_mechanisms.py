@@ -32,9 +32,9 @@ class DiscreteGaussian(GridNoise):
     The noise is k grid steps with a probability proportional to e^(-(k step)^2/(2 sigma^2)), for
     integers k. The mean output is the rounded input (see ``GridNoise``).
 
-    No epsilon holds at delta 0. Let D be the sensitivity, which is the distance of the rounded ends
-    of the range. The mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian mechanism is (Canonne,
-    Kamath and Steinke 2020, Theorem 4). Its privacy curve is above the Gaussian one at some deltas.
+    No epsilon holds at delta 0. The mechanism is D^2/(2 sigma^2)-zCDP, where the sensitivity D is
+    the distance of the rounded ends of the range (Canonne, Kamath and Steinke 2020, Theorem 4). At
+    some deltas its privacy curve is above that of the Gaussian mechanism.
     """
 
     # The noise is sampled by Algorithm 3 of the same paper. All steps use integers except for the
@@ -140,11 +140,11 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
     def calibrate(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
         """Creates the mechanism with the smallest scale whose entries have at most this epsilon.
 
-        epsilon: upper limit of the epsilon of one entry.
+        epsilon: upper limit of the epsilon of one entry, in [1e-9, 700].
         low, high: ends of the range of an entry.
         step: step of the grid.
 
-        Raises InputError unless ``epsilon`` is in [1e-9, 700].
+        Raises InputError for another epsilon.
         """
         check_epsilon_range(epsilon)
         width = cls(low=low, high=high, step=step, scale=step).sensitivity_steps

@@ -32,8 +32,8 @@ class Gaussian(bases.IntervalMechanism, NormalNoise):
     ``sigma``: standard deviation of the noise.
     ``low``, ``high``: ends of the range of an entry.
 
-    No epsilon holds at delta 0. At delta > 0 the exact privacy curve is that of mu = (high -
-    low)/sigma, the sensitivity in standard deviations (Balle and Wang 2018, Theorem 8).
+    No epsilon holds at delta 0. The privacy curve is exact, with mu = (high - low)/sigma, the
+    sensitivity in standard deviations (Balle and Wang 2018, Theorem 8).
 
     The mechanism acts elementwise on arrays of any shape: every entry is a separate input.
     """
@@ -74,9 +74,8 @@ class VectorGaussian(bases.VectorMechanism, NormalNoise):
     ``clip``: clipping norm C.
     ``dimension``: length of the vector.
 
-    The output is x min(1, C/|x|) + N(0, sigma^2 I). The protected unit is the whole vector, which
-    may be replaced by another. The sensitivity is then 2C, or mu = 2C/sigma in standard deviations.
-    No epsilon holds at delta 0.
+    The output is x min(1, C/|x|) + N(0, sigma^2 I). The neighbouring inputs are any two vectors.
+    The sensitivity is 2C, or mu = 2C/sigma in standard deviations. No epsilon holds at delta 0.
 
     Source: Dwork et al. 2006 and, for the exact curve, Balle and Wang 2018, Theorem 8; FedRec-GN of
     the FedRec paper (Zhang, Yuan and Yin, section 5), which prints neither C, sigma nor delta.
@@ -103,8 +102,9 @@ class VectorGaussian(bases.VectorMechanism, NormalNoise):
         clip: bound on the norm of the vector.
         dimension: length of the vector.
 
-        The exact privacy curve is inverted, so that ``epsilon`` may also be above 1.
+        ``epsilon`` may be above 1.
         """
+        # The exact privacy curve is inverted.
         one = cls(sigma=1.0, clip=clip, dimension=dimension)
         return replace(one, sigma=one.mu / find_gaussian_mu(epsilon, delta))
 
@@ -125,25 +125,23 @@ _RARE = 1e-30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevealedGaussian(Checked):
-    """Sampled Gaussian mechanism whose adversary sees whether the data row is drawn in each sum.
+    """Sampled Gaussian mechanism whose adversary sees in which sums the data row is drawn.
 
     ``noise_multiplier``: standard deviation z of the noise on a sum, in units of the sensitivity.
     ``sampling_probability``: probability q with which the data row is drawn for one sum.
     ``count``: number of noisy sums that are released.
 
-    A data row consists of several values, each of which has its own sums. The input is one of these
-    values, a number in [0, 1] in units of the sensitivity. For each sum, the row is drawn with
-    probability q. The sum has noise N(0, z^2), and contains the input only if the row is drawn.
+    The input is one of several values in a data row: a number in [0, 1], in units of the
+    sensitivity. A sum is noise N(0, z^2), plus the input if the row is drawn.
 
-    The adversary sees all sums, and knows for each sum whether the row is drawn. Sampling by rows
-    therefore does not amplify privacy for one value in a row of several values. For a row of one
-    value, or for whole rows, see ``SampledGaussian``.
+    The sums of the row's other values reveal when the row is drawn. Sampling therefore does not
+    amplify privacy. For a row of one value, or for whole rows, see ``SampledGaussian``.
 
-    An output holds [mark, sum] per sum, shape (count, 2). The mark is N(0, 1), and is below its
-    q-quantile if the row is drawn.
+    An output has one pair [mark, sum] per sum, shape (count, 2). The mark is N(0, 1), and is below
+    its q-quantile if the row is drawn.
 
-    Source: the sampling of Li et al. 2021, section 4.1.2, applied to the privacy per rating of
-    section 2.2.1, which the paper's accountant treats as amplified.
+    Source: the sampling of Li et al. 2021, section 4.1.2. The paper's accountant treats the privacy
+    per rating (section 2.2.1) as amplified.
     """
 
     # The sums of the row's other values, which are of the same size, reveal whether the row is
@@ -186,8 +184,8 @@ class RevealedGaussian(Checked):
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of ``output`` (..., count, 2) given the input ``value`` (...).
 
-        An output has one pair [mark, sum] per noisy sum. The mark shows whether the sum contains
-        the input. The leading axes of the two arguments broadcast.
+        An output has one pair [mark, sum] per noisy sum. The leading axes of the two arguments
+        broadcast.
         """
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]
@@ -201,11 +199,13 @@ class RevealedGaussian(Checked):
         return
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``: its mean over the number K of drawn sums.
+        """Returns the exact delta at ``epsilon``.
 
-        K is the number of sums for which the data row is drawn. For a given K, delta is Phi(mu/2 -
-        eps/mu) - e^eps Phi(-mu/2 - eps/mu). Here mu is sqrt(K)/noise_multiplier, and Phi is the
-        normal distribution function.
+        Delta is the mean, over the number K of sums for which the data row is drawn, of
+
+            Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu),
+
+        with mu = sqrt(K)/noise_multiplier and the normal distribution function Phi.
         """
         counts = np.arange(1, self.count + 1)
         weights = scipy.stats.binom.pmf(counts, self.count, self.sampling_probability)
@@ -237,7 +237,7 @@ _RARE_LOG = -92.0
 class SampledGaussian(Checked):
     """Sampled Gaussian mechanism whose adversary sees only one sum of noisy steps per round.
 
-    The adversary does not see in which steps the protected unit, a user or a row, is drawn.
+    The protected unit is a user or a row. The adversary does not see in which steps it is drawn.
 
     ``noise_multiplier``: standard deviation z of the noise of one step.
     ``sampling_probability``: probability q with which the unit is drawn in one step.
@@ -246,17 +246,16 @@ class SampledGaussian(Checked):
     ``opposite``: amount that a step subtracts with probability q if the unit is absent: 0 for a
         unit that is added or removed, and above 0 if the remaining data then lower the sum.
 
-    Let K ~ Binomial(local_steps, q) be the number of steps in which the unit is drawn. The sum of a
-    round is distributed as
+    Let K ~ Binomial(local_steps, q) be the number of drawn steps. The sum of a round is distributed
+    as
 
     - N(K, local_steps z^2) if the unit is present;
     - N(-K opposite, local_steps z^2) if the unit is absent.
 
-    Rounds are independent. With one step per round and ``opposite`` 0, the mechanism is the
-    Poisson-sampled Gaussian.
+    Rounds are independent. One step per round and ``opposite`` 0 give the Poisson-sampled Gaussian.
 
-    The method ``delta`` returns a lower bound. It also holds for every system in which a drawn unit
-    shifts the sum at least as far.
+    The method ``delta`` returns a lower bound. The bound also holds for every system in which a
+    drawn unit shifts the sum at least as far.
 
     The input is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
     shape (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
@@ -411,22 +410,21 @@ class EmbeddingGaussian(NormalNoise):
     ``joint``: whether the output is the gradient with respect to u and v together, instead of v
         alone.
 
-    The input is one rating x in [0, R] of this user and item, or -1 (any negative number) for no
-    rating. The output is the gradient of (x - u.v)^2 plus noise N(0, sigma^2 I). Its length is p,
-    or 2p if ``joint`` is true: the entries for u, then those for v.
+    The input is a rating x in [0, R], or -1 (any negative number) for no rating. The output is the
+    gradient of (x - u.v)^2 plus noise N(0, sigma^2 I):
 
-    Embeddings are first projected (``clip_embedding``), so that 0 <= u.v <= R. The gradient for v
-    is -2u (x - u.v), and the gradient for u is -2v (x - u.v). The norm of each is at most 2
-    R^(3/2), and that of both together at most 2 sqrt(2) R^(3/2).
+    - the gradient for v, -2u (x - u.v), of norm at most 2 R^(3/2);
+    - if ``joint`` is true, first the gradient for u, -2v (x - u.v), then that for v. The norm of
+      both together is at most 2 sqrt(2) R^(3/2).
 
-    ``mu``, the sensitivity in standard deviations, and the privacy curve are those of the given
-    embeddings. ``event`` uses the worst embeddings, because embeddings change from step to step.
-    The event assumes that the embeddings do not depend on the rating, and that every row of the
-    item table has noise.
+    Embeddings are first projected (``clip_embedding``), so that 0 <= u.v <= R. The privacy curve is
+    for the given embeddings, and ``event`` is for the worst ones. The event assumes that embeddings
+    do not depend on the rating, and that every row of the item table has noise.
 
     Source: Li et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating).
     """
 
+    # ``event`` uses the worst embeddings, because embeddings change from step to step.
     # Neighbouring inputs in the paper differ by one added rating. Orthogonal u and v of norm
     # sqrt(R) attain both bounds at x = R (``create_worst_case``).
     # At given embeddings a rating may also be replaced by another rating. The outputs without noise
@@ -463,8 +461,7 @@ class EmbeddingGaussian(NormalNoise):
 
         sigma: standard deviation of the noise.
         bound: best rating R of the scale.
-        joint: whether the output is the gradient with respect to both embeddings, instead of the
-            item's embedding alone.
+        joint: whether the output is both embeddings' gradient, not only the item's.
         """
         root = math.sqrt(bound)
         return cls(sigma=sigma, bound=bound, user=(root, 0.0), item=(0.0, root), joint=joint)
@@ -522,21 +519,22 @@ class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
         and ``round_2_variance`` sigma^2 in round 2.
     ``sensitivity``: largest value of the input, a user's gradient along one direction.
 
-    The base class ``TwoRoundNoise`` describes the other fields, the messages and their senders. The
-    input is one user's gradient along the direction in which it can change, in [0, sensitivity].
-    The value 0 stands for a missing rating. The gradients of the other users are 0.
+    The base class ``TwoRoundNoise`` describes the other fields, and the messages S and R_i.
 
-    An output is all messages that the server sees in one iteration of LFL-SGDMF. These are the sum
-    S of round 1, and one message R_i per honest user of round 2. The privacy curve is that of a
-    Gaussian with the sensitivity mu = sensitivity/(sigma sqrt(v)) in standard deviations, where v
-    is ``variance``.
+    The input is one user's gradient along the direction in which it can change, in [0,
+    sensitivity]. The value 0 stands for a missing rating. The gradients of the other users are 0.
+    An output is all messages that the server sees: the sum S of round 1, and R_i of every honest
+    user in round 2.
 
-    The paper claims mu = sensitivity/sigma (Theorem 5), for the final sum S + sum of R_i alone. The
-    true mu is larger: without dropout, v is 1/(2 - omega) < 1, where omega is the largest share of
-    users who may drop out. In the ``repaired`` protocol, v is ``claimed_variance``, at least 1 if
-    all are honest.
+    The privacy curve is that of a Gaussian with mu = sensitivity/(sigma sqrt(v)), the sensitivity
+    in standard deviations. v is ``variance``:
 
-    Source: Li et al. 2021, section 6.1, Theorem 5 and its proof.
+    - Without dropouts, and if all are honest, v is 1/(2 - omega) < 1.
+    - In the ``repaired`` protocol, v is ``claimed_variance``, at least 1 if all are honest.
+
+    The paper claims v = 1, because it considers the final sum S + sum of R_i alone.
+
+    Source: LFL-SGDMF of Li et al. 2021, section 6.1, Theorem 5 and its proof.
     """
 
     # In round 1, each client adds noise to its gradient; R_i exchanges this noise for smaller

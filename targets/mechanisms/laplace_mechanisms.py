@@ -28,9 +28,9 @@ class Laplace(bases.IntervalMechanism, bases.LaplaceNoise):
     ``scale``: scale of the Laplace noise.
     ``low``, ``high``: ends of the range of an entry.
 
-    The epsilon of an entry is exactly (high - low)/scale. The sensitivity is the length of the
-    whole range, not half of it. The mechanism acts elementwise on arrays of any shape: every entry
-    is a separate input.
+    The epsilon of an entry is exactly (high - low)/scale, with the length of the whole range, not
+    half of it. The mechanism acts elementwise on arrays of any shape: every entry is a separate
+    input.
 
     Source: Dwork, McSherry, Nissim and Smith 2006.
     """
@@ -92,14 +92,14 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
 
     The sum is rounded to multiples of ``grid_step`` and clamped to [-bound, bound]. Epsilon is at
     most (high - low)/scale, and equal to it if possible outputs lie on both sides of [low, high].
-    The property ``epsilon`` is exact in all cases.
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
 
-    Source: Mironov 2012 (the snapping mechanism). The noise of that paper is the logarithm of a
-    double, which costs slightly more epsilon than this class.
+    Source: Mironov 2012 (the snapping mechanism).
     """
 
+    # The noise of Mironov's paper is the logarithm of a double, which costs slightly more epsilon
+    # than this class.
     # Rounding and clamping lose information. The rounded sum is drawn directly from its
     # distribution, by comparing integers. The sum either stays in the grid cell of the entry, or
     # leaves the cell on one side by a geometric number of cells. ``log_prob`` returns exactly the

@@ -34,12 +34,12 @@ class BitFlip(BitMechanism):
     ``q``: probability P(1 | 0) that the bit 0 is reported as 1.
 
     The epsilon of a bit is max(|ln(p/q)|, |ln((1-q)/(1-p))|). A common error is to bound only p/q
-    by e^eps (Gao et al. 2020, section on asymmetric flipping, eq. 11: p = 1, q = e^-eps). At these
-    rates a reported 0 proves that the bit is 0, so that epsilon is infinite.
+    by e^eps, as in Gao et al. 2020, eq. 11: p = 1, q = e^-eps. A reported 0 then proves that the
+    bit is 0, so that epsilon is infinite.
 
-    The mechanism acts elementwise on arrays of any shape: every entry is a separate input, 0 or 1,
-    and is flipped independently. For a vector in which every bit may differ, use a ``Product`` of
-    this mechanism. Outputs are bool.
+    The mechanism acts elementwise on arrays of any shape, and outputs are bool. Every entry is a
+    separate input, 0 or 1. For a vector in which every bit may differ, use a ``Product`` of this
+    mechanism.
     """
 
     # With q = p e^-eps, the ratio (1-q)/(1-p) is at most e^eps only if p <= e^eps/(1+e^eps).
@@ -51,8 +51,8 @@ class BitFlip(BitMechanism):
     def symmetric(cls, epsilon: float) -> Self:
         """Creates randomized response with equal flip rates: P(1 | 1) = P(0 | 0) = e^eps/(1+e^eps).
 
-        eps is ``epsilon``, the epsilon of a bit. P(1 | 1) is rounded down, so that the epsilon of
-        the result never exceeds ``epsilon``, nor 36.7.
+        eps is ``epsilon``. P(1 | 1) is rounded down, so that the true epsilon of a bit never
+        exceeds ``epsilon``, nor 36.7.
         """
         # The epsilon of the result is lower by 1e-12 at epsilon 10, and by 1e-7 at epsilon 20. No
         # result has an epsilon above 36.7, because P(1 | 1) is a double below 1.
@@ -65,8 +65,7 @@ class BitFlip(BitMechanism):
     def asymmetric(cls, epsilon: float) -> Self:
         """Creates the bit flips of Gao et al. 2020, eq. 11: P(1 | 1) = 1 and P(1 | 0) = e^-epsilon.
 
-        The paper claims ``epsilon`` for these flips. Their true epsilon is infinite, because a
-        reported 0 proves that the bit is 0.
+        The paper claims ``epsilon``. The true epsilon is infinite: a reported 0 proves the bit 0.
         """
         return cls(1.0, math.exp(-check_epsilon(epsilon)))
 
@@ -93,12 +92,13 @@ class BitFlip(BitMechanism):
     def flip_by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
         """Draws the reported bits of n clients with one random stream per client, bool (n, M).
 
-        The distribution is that of ``randomize``. The output of a client depends only on its bits
-        and its seed. Memory beyond the result is about 3 bytes per bit: pass clients in blocks.
-
         ``value``: the true bits, M per client, shape (n, M).
         ``streams``: one random stream per client.
+
+        The distribution is that of ``randomize``. A client's output depends only on its bits and
+        seed.
         """
+        # Memory beyond the result is about 3 bytes per bit, so that callers pass clients in blocks.
         # Byte j of a client's stream decides whether the client's j-th bit is flipped. If the byte
         # does not decide, a word of a separate stream does.
         bits = self._to_bits(value)
@@ -133,11 +133,9 @@ class BitFlip(BitMechanism):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event: symmetric flips if ``p`` + ``q`` = 1, else asymmetric
-        flips.
+        """Returns the accounting event of a flip: randomized response if ``p`` + ``q`` is 1.
 
-        ``p`` and ``q`` are the probabilities that the bits 1 and 0 are reported as 1. Symmetric
-        flips are a randomized response on two values.
+        Otherwise the event is ``BitFlipDpEvent``, an asymmetric flip.
         """
         # The sum is not rounded, because 1 + 1e-17 rounds to 1: a bit that proves a 0 would then be
         # accounted for as a bit that makes a 0 only likely.
@@ -195,11 +193,12 @@ class OneCoordinate(Checked):
     ``epsilon``: exact epsilon of a report, for every input vector.
     ``dimension``: length of the vector.
 
-    The coordinate c is drawn independently of the input vector v. The bit is 1 with probability
-    (v_c (e^eps - 1) + e^eps + 1) / (2 e^eps + 2), where eps is ``epsilon``. Entries must be in [-1,
-    1] (see ``clip_entries``).
+    A report is the index c of the coordinate, and a bit. For the input vector v, with entries in
+    [-1, 1] (see ``clip_entries``), the bit is 1 with probability
 
-    The server's estimate of v is +B (for the bit 1) or -B at coordinate c, and 0 elsewhere. B is
+        (v_c (e^eps - 1) + e^eps + 1) / (2 e^eps + 2),    eps = ``epsilon``.
+
+    The server's estimate of v is +B (bit 1) or -B (bit 0) at coordinate c, and 0 elsewhere. B is
     (e^eps + 1)/(e^eps - 1) times ``dimension``. The mean of the estimate is v.
 
     Inputs have shape (*batch, dimension); an output is int64 [coordinate, bit].
@@ -265,7 +264,7 @@ class OneCoordinate(Checked):
         """Computes the randomized bits of vector entries from uniform draws of the caller.
 
         ``entries``: the vector entries, in [-1, 1].
-        ``corner``: one draw in [0, 1) per entry, which rounds the entry to -1 or 1 at random.
+        ``corner``: one draw in [0, 1) per entry, which rounds the entry to -1 or 1.
         ``flip``: one draw in [0, 1) per entry, which decides whether the resulting bit is flipped.
         """
         share = (1.0 + Domain(low=-1, high=1).check(entries)) / 2.0
@@ -335,18 +334,18 @@ class Ternary(bases.NumberMechanism):
     ``share``: 0 for the published mechanism; otherwise the probability that a report is not 0,
         equal for every x and above B/r.
 
-    The probabilities of +r and -r depend on ``share``; otherwise the report is 0:
+    The probabilities of +r and -r are
 
-    - If ``share`` is 0: P(+r) = max(x, 0)/r and P(-r) = max(-x, 0)/r. No finite epsilon holds at
-      delta 0. The smallest delta is B/r, at every epsilon.
-    - If ``share`` is above B/r: P(+r) = share/2 + x/(2r) and P(-r) = share/2 - x/(2r). Epsilon is
-      ln((share + B/r)/(share - B/r)).
+    - for ``share`` 0: max(x, 0)/r and max(-x, 0)/r. No finite epsilon holds at delta 0. The
+      smallest delta is B/r, at every epsilon.
+    - for ``share`` above B/r: share/2 + x/(2r) and share/2 - x/(2r). Epsilon is ln((share +
+      B/r)/(share - B/r)).
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
 
     Source: ternary quantization (Wen et al., TernGrad, 2017), which the released code of
-    VerticalGNN uses as a mechanism, with constant r (entry 37 of docs/claims.csv). The variant with
-    a ``share`` was designed for this package.
+    VerticalGNN uses as a mechanism (entry 37 of docs/claims.csv). The variant with a ``share`` was
+    designed for this package.
     """
 
     # If ``share`` is 0, a report other than 0 proves the sign of x. Such a report has a probability
@@ -457,14 +456,16 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
 
     ``epsilon``: epsilon of one number, called eps below.
 
-    The output for an input x lies in [-C, C], with C = (e^(eps/2) + 1)/(e^(eps/2) - 1). With
-    probability e^(-eps/2) it is drawn uniformly from [-C, C], and otherwise uniformly from an
-    interval [l, r] around x. The interval has r - l = C - 1 and l = (C + 1) x/2 - (C - 1)/2, so
-    that the mean output is x. The density on [l, r] is e^eps times the density elsewhere.
+    The output for an input x lies in [-C, C], with C = (e^(eps/2) + 1)/(e^(eps/2) - 1):
 
-    The published algorithm draws a double between l and r, which can reveal the input. In this
-    class [-C, C] consists of 2^48 cells, and the output is the middle of a cell. The true epsilon
-    never exceeds ``epsilon``.
+    - with probability e^(-eps/2), uniformly in [-C, C];
+    - otherwise uniformly in the interval [l, l + C - 1] around x, with l = (C + 1) x/2 - (C - 1)/2.
+
+    The mean output is x. The density in the interval is e^eps times the density elsewhere.
+
+    The published algorithm outputs any double, which can reveal the input. In this class [-C, C]
+    consists of 2^48 cells, and the output is the middle of a cell. The true epsilon never exceeds
+    ``epsilon``.
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
 

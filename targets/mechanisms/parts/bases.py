@@ -28,10 +28,10 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 class AdditiveNoise(Checked, ABC):
     """Base class of mechanisms that output a function of the input plus independent noise.
 
-    The function is ``compute_noiseless``, and the scale of the noise is ``noise_scale``. The
-    probabilities are those of noise over the real numbers. The actual outputs are doubles, whose
-    low-order bits can reveal more about the input (Mironov 2012). No bound of this package covers
-    that leak.
+    A subclass defines the function (``compute_noiseless``) and the scale of the noise
+    (``noise_scale``). Probabilities are those of noise over the real numbers. Outputs are doubles,
+    whose low-order bits can reveal more about the input (Mironov 2012). No bound of this package
+    covers that leak.
     """
 
     __slots__ = ()
@@ -112,9 +112,11 @@ class VectorMechanism:
 class GaussianDpMechanism(ABC):
     """Base class of mechanisms with exactly mu-Gaussian differential privacy (mu-GDP).
 
-    The two inputs that are easiest to distinguish are as hard to distinguish as N(0, 1) and N(mu,
-    1). mu is the sensitivity in standard deviations. No epsilon holds at delta 0.
+    The worst pair of inputs is as hard to distinguish as N(0, 1) and N(mu, 1). mu is the
+    sensitivity in standard deviations.
     """
+
+    # No epsilon holds at delta 0.
 
     __slots__ = ()
 
@@ -208,8 +210,8 @@ class Repetition(Checked, ABC):
 
     ``mechanism``: the inner mechanism.
     ``count``: number of applications.
-    ``concrete_classes``: the classes of instances (class attribute): first without a privacy curve,
-        then a subclass with a privacy curve, for inner mechanisms with Gaussian noise.
+    ``concrete_classes``: the two classes of instances: without a privacy curve, and with one, for
+        inner mechanisms with Gaussian noise.
 
     Outputs have shape (*size, count, *inner output).
     """
@@ -384,15 +386,16 @@ def check_epsilon_range(epsilon: float) -> None:
 
 @lru_cache(maxsize=256)
 def compute_input_ignore_prob(epsilon: float, n_outputs: int, n_favoured: int = 1) -> float:
-    """Computes the probability a with which a mechanism must ignore its input, for an epsilon.
-
-    The mechanism draws uniformly from all outputs with probability a, and otherwise uniformly from
-    the outputs that the input favours. The result is a = 1/(1 + (e^epsilon - 1)
-    n_favoured/n_outputs), rounded up to a double.
+    """Computes the probability with which a mechanism must ignore its input, for an epsilon.
 
     epsilon: epsilon of the mechanism.
     n_outputs: number of possible outputs.
     n_favoured: number of outputs that the input makes more likely.
+
+    The mechanism draws from all outputs with probability a, and otherwise from the favoured
+    outputs, always uniformly. The result, rounded up to a double, is
+
+        a = 1/(1 + (e^epsilon - 1) n_favoured/n_outputs).
     """
     # A favoured output is 1 + (1 - a) n_outputs/(a n_favoured) times as likely as another output.
     # This ratio is e^epsilon for the exact a. Rounding up keeps the ratio from exceeding e^epsilon.

@@ -37,8 +37,8 @@ class GridNoise(IntervalMechanism, ABC):
     ``step``: step of the grid, a power of two, so that doubles represent its multiples exactly.
 
     The entry is rounded to a multiple of ``step`` before the noise is added (ties to even). The
-    sensitivity is the distance between ``low`` and ``high`` after rounding. The mechanism acts
-    elementwise on arrays of any shape.
+    sensitivity is the distance of the rounded ends of the range. The mechanism acts elementwise on
+    arrays of any shape.
     """
 
     # All inputs are rounded by the same function, so that no pair of rounded inputs is farther
@@ -165,8 +165,8 @@ def _draw_exp_below_one(top: NDArray[Any], denominator: int, rng: Generator) -> 
 def draw_geometric(scale: Fraction, rng: Generator, size: int) -> NDArray[np.int64]:
     """Draws ``size`` integers g >= 0 with probabilities exactly proportional to e^(-g/scale).
 
-    The range of g is not truncated. The numerator of ``scale`` must be below 2^53 and its
-    denominator below 2^63. Source: Canonne, Kamath and Steinke 2020, Algorithm 2.
+    The numerator of ``scale`` must be below 2^53 and its denominator below 2^63. Source: Canonne,
+    Kamath and Steinke 2020, Algorithm 2.
     """
     # In contrast to the paper's algorithm, all integers are drawn together.
     t, s = scale.numerator, scale.denominator

@@ -13,39 +13,40 @@ from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareOr
 class TwoRoundNoise(Checked):
     """Secure aggregation in two rounds, whose clients replace their noise by smaller noise.
 
-    In round 1, client i sends g_i + xi_i, its gradient plus noise. The server sees only the sum S
-    over clients. In round 2, client i sends R_i = -xi_i + xi'_i, which replaces the noise xi_i by
-    smaller noise xi'_i. The server sees every R_i. A survivor of a round has not dropped out by its
-    end. Variances are in units of sigma^2, where sigma is the protocol's scale of the noise.
+    1. Client i sends g_i + xi_i, its gradient plus noise. The server sees only the sum S.
+    2. Client i sends R_i = -xi_i + xi'_i, which replaces xi_i by smaller noise xi'_i. The server
+       sees every R_i.
+
+    A survivor of a round has not dropped out by its end. Variances are in units of sigma^2, where
+    sigma is the protocol's scale of the noise.
 
     ``n_users``: number n of users.
     ``omega``: largest share of users who may drop out in round 1.
-    ``masked``: number m of survivors of round 1, whose masked messages are in the sum S. Their
-        noise is xi_i ~ N(0, zeta1), with zeta1 = 1/((1 - omega) n) (``round_1_variance``).
-    ``replaced``: number of survivors of round 2. They send R_i, with xi'_i ~ N(0, zeta2) and zeta2
-        = 1/announced (``round_2_variance``).
+    ``masked``: number m of survivors of round 1, whose masked messages are in the sum S. The
+        variance of xi_i is zeta1 = 1/((1 - omega) n) (``round_1_variance``).
+    ``replaced``: number of survivors of round 2. The variance of xi'_i is zeta2 = 1/announced
+        (``round_2_variance``).
     ``colluding``: number of survivors of both rounds who reveal their gradients and noise to the
-        server. The honest survivors are h1 = m - colluding in round 1, and h2 = replaced -
-        colluding in round 2.
+        server.
     ``announced``: number of survivors of round 1 that the server announces to the clients; None
-        means m. If the server announces too many, clients add too little noise.
+        means m.
     ``repaired``: whether clients follow the repaired protocol, see below.
 
-    Let g be the gradient of one honest user. All messages together reveal as much of g as one
-    Gaussian with mean g and the variance
+    Let h1 = masked - colluding and h2 = replaced - colluding be the numbers of honest survivors.
+    The noise that hides one honest user's gradient from the server has the variance
 
         v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1.
 
-    The sensitivity in standard deviations is mu = |g|/(sigma sqrt(v)). Without dropouts, and if all
-    are honest, v is 1/(2 - omega) < 1. The paper (Li et al. 2021, Theorem 5) accounts for the sum S
-    + sum of R_i alone: ``claimed_variance``.
+    The paper (Li et al. 2021, Theorem 5) accounts for the final sum S + sum of R_i alone, whose
+    noise has the larger variance ``claimed_variance``.
 
     In the ``repaired`` protocol, xi_i = a_i + b_i has independent parts of variance zeta2 and zeta1
-    - zeta2, and R_i = -b_i. v is then the variance of the final sum S + sum of R_i. The protocol
-    needs announced > (1 - omega) n. It does not protect against a server that announces too many
-    survivors.
+    - zeta2, and R_i = -b_i. v is then ``claimed_variance``. The protocol needs announced > (1 -
+    omega) n. It does not protect against a server that announces too many survivors.
     """
 
+    # Without dropouts, and if all are honest, v is 1/(2 - omega) < 1. If the server announces too
+    # many survivors, clients add too little noise.
     # Derivation: the server estimates g by S' + c (sum of R_i). S' is the sum of g and of the noise
     # xi_i of the h1 honest survivors, and c = zeta1/(zeta1 + zeta2). The best estimate has this c,
     # the mean g, and the variance v.
@@ -119,8 +120,7 @@ class TwoRoundNoise(Checked):
     def round_2_weight(self) -> float:
         """Weight c of the messages of round 2 in the server's best estimate of a gradient.
 
-        The estimate is S + c (sum of R_i). S is the sum of noisy gradients in round 1, and R_i are
-        the messages of round 2.
+        The estimate is S + c (sum of R_i), for the sum S of round 1 and messages R_i of round 2.
         """
         first, second = self.round_1_variance, self.round_2_variance
         return 1.0 if self.repaired else first / (first + second)
@@ -154,19 +154,18 @@ def min_variance(
 ) -> float:
     """Returns the smallest variance of the noise that hides a gradient, over all possible dropouts.
 
-    omega: largest share of users who drop out
-    colluding: share of all users who reveal their gradients and noise to the server
-    announced: factor L of a server that lies: the announced number of survivors of round 1 (users
-        who did not drop out), divided by the true number; 1 for an honest server
+    omega: largest share of users who drop out, in [0, 1)
+    colluding: share of all users who reveal their gradients and noise to the server, in [0, 1)
+    announced: announced number of survivors of round 1, divided by the true number: a factor L of
+        at least 1, and 1 for an honest server
     repaired: whether clients follow the repaired protocol
 
-    The variance v is ``TwoRoundNoise.variance``, in units of sigma^2, for the scale sigma of the
-    noise. Its smallest value is
+    The variance is ``TwoRoundNoise.variance``, in units of sigma^2. The result is
 
-        v = (1 - omega - colluding)/((1 - omega) (1 + L)),    with L in place of 1 + L if repaired.
+        v = (1 - omega - colluding)/((1 - omega) (1 + L)),    with L in place of 1 + L if repaired,
 
-    For an honest server and honest users, this is 1/2 for every omega, or 1 if repaired. The result
-    is 0 if colluding users leave no noise.
+    or 0 if colluding users leave no noise. If all are honest, v is 1/2 for every omega, or 1 if
+    repaired. Raises InputError for arguments outside their ranges.
     """
     # Derivation: the noise of a survivor of round 2 has at most the variance of round 1, so that a
     # dropout in round 2 only adds noise. Without such dropouts, and if m of n users survive round

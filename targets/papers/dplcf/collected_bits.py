@@ -53,9 +53,8 @@ FlipEpsilon = Annotated[
 class BitUploadSystem(system.System):
     """Base class of systems whose clients upload their interaction bits once, flipped or not.
 
-    A client has one bit per item: 1 if the user interacted with the item. A subclass defines the
-    random flip of a bit (``randomizer``), and how the server learns from the bits
-    (``learn_model``).
+    An item's bit is 1 if the user interacted with the item. A subclass defines the random flip
+    (``randomizer``) and the server's learning (``learn_model``).
     """
 
     evaluation = UtilityTest(cutoffs=(2, 4, 6, 8, 10))
@@ -76,15 +75,14 @@ class BitUploadSystem(system.System):
         """
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomized function from the data that ``scope`` protects to the server's
-        view.
+        """Returns the mechanism from the data that ``scope`` protects to the server's view.
 
-        The function depends on the protected data:
+        The mechanism depends on the protected data:
 
         - a bit, an interaction or the existence of a rating: the flip of one bit;
         - a user or a report: the flips of the bits of all items;
-        - the participation of a user, which an upload reveals: the identity;
-        - any of these without flips: the identity.
+        - the participation of a user, which an upload reveals: ``Identity``;
+        - any of these without flips: ``Identity``.
 
         None for data that are not sent (the value of an existing rating, an attribute) and for
         adversaries other than the server.
@@ -99,8 +97,8 @@ class BitUploadSystem(system.System):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event for the data that ``scope`` protects, against the server.
 
-        The event also holds for other adversaries, who see only functions of the uploads. An upload
-        reveals that its user participates: the event of a user's participation is ``Identity``.
+        The event also holds for other adversaries, who see only functions of the uploads. For a
+        user's participation, which an upload reveals, it is that of ``Identity``.
         """
         if scope.protects_user_presence:
             return Identity().event()
@@ -137,19 +135,18 @@ class BitUploadSystem(system.System):
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, with the distribution of an uploaded bit.
 
-        The settings include p and q, the probabilities of uploading a 1 for a true 1 and for a true
-        0, if bits are flipped.
+        If bits are flipped, the settings include p and q, the probabilities of uploading a 1 for a
+        true 1 and for a true 0.
         """
         plain, flip = super().get_public_info(interactions), self.randomizer
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
         return replace(plain, settings={**plain.settings, **rates}, noise_channel=flip)
 
     def make_messages(self, request: UploadRequest) -> system.Messages:
-        """Returns the requested uploads: each client's bits, newly flipped in every message
-        (equation 3).
+        """Returns the requested uploads: each client's bits, newly flipped in every message.
 
-        The result has one component (named array), "bits": booleans, one row of n_items bits per
-        message. Bits are true bits in a system without a flip. No broadcast is used.
+        The array "bits" has booleans, one row of n_items bits per message. Without a flip, bits are
+        true bits. The broadcast is not used. Source: equation 3.
         """
         # Only the histories and one seed per message are stored; the flips are drawn again from the
         # seed at every access.
@@ -198,7 +195,7 @@ def get_first_item_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 class ItemKnn(BitUploadSystem):
     """Base class of systems that recommend by item neighbourhoods computed from collected bits.
 
-    The neighbourhood of an item consists of the items that are most similar to it.
+    A neighbourhood consists of the items most similar to an item.
 
     ``neighbours``: number of items in a neighbourhood; the paper takes 20 on MovieLens and 10 on
         AppUsage.
@@ -213,8 +210,8 @@ class ItemKnn(BitUploadSystem):
     def misprinted_flip_inverse(self) -> NDArray[np.float64] | None:
         """Misprinted inverse (4, 4) of matrix A, by which the system estimates similarities.
 
-        Matrix A maps counts of true bit pairs to expected counts of uploaded bit pairs; the paper
-        prints its inverse with errors. None if the system uses the right inverse.
+        A maps counts of true bit pairs to expected counts of uploaded bit pairs. None if the system
+        uses the right inverse.
         """
         return None
 
@@ -305,7 +302,7 @@ class CentralMf(BitUploadSystem):
     ``epsilon``: epsilon of the flip of one bit.
     ``factors``: number of entries of a user's and of an item's vector.
     ``learning_rate``: learning rate of Adam.
-    ``regularization``: weight of the squared norms of all vectors in the loss.
+    ``regularization``: weight of half the squared norm of an example's vectors in the loss.
     ``epochs``: number of passes over the uploaded 1s (positives).
     ``batch``: number of training examples per step of Adam.
     ``negatives``: number of items without an uploaded 1 that are drawn per positive.
@@ -407,8 +404,8 @@ def iter_training_examples(
     ``epochs``: number of passes over the 1s, each in a new random order.
     ``negatives``: number of negatives per positive, drawn from the 0s of its user.
 
-    A chunk is a tuple of users (n,), positive items (n,) and negative items (n, ``negatives``),
-    with n at most 2^18. Users whose bits are all 1 or all 0 are left out.
+    A chunk has users (n,), positive items (n,) and negative items (n, ``negatives``), with n at
+    most 2^18. Users whose bits are all 1 or all 0 are left out.
     """
     # Left-out users give no pair of a positive and a negative. Memory is 8 bytes per 1, 4 bytes per
     # 0, and one chunk.

@@ -29,20 +29,20 @@ def make_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
 
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
-    The counts are the numbers of users whose bits for two items are 00, 01, 10 and 11. The matrix
-    is equation 6 of the DPLCF paper, with the entries (2,1) and (3,1) corrected to (1-q) q.
+    A bit pair is 00, 01, 10 or 11: a user's bits for two items. A is equation 6 of the DPLCF paper
+    with two corrections: entries (2,1) and (3,1) are (1-q) q.
     """
     flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
     return np.asarray(np.kron(flip, flip))
 
 
 def invert_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
-    """Returns the inverse (4, 4) of matrix A (``make_flip_matrix``) in closed form, for any p != q.
+    """Returns the inverse (4, 4) of matrix A (``make_flip_matrix``), for any p != q.
 
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
-    The inverse maps counts of uploaded bit pairs to estimates of the true counts. Equation 11 gives
-    only the case p = 1, with misprints, which are corrected here.
+    The inverse maps counts of uploaded bit pairs to estimated true counts. Equation 11 prints it
+    for p = 1 only, with misprints, which are corrected here.
     """
     inverse = np.array([[p, -(1 - p)], [-q, 1 - q]]) / (p - q)
     return np.asarray(np.kron(inverse, inverse))
@@ -53,8 +53,7 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
 
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
-    Entries (2,1) and (3,1) are printed as (1-q) p; right is (1-q) q. ``make_flip_matrix`` returns
-    the right matrix.
+    Entries (2,1) and (3,1) are printed as (1-q) p; right is (1-q) q.
     """
     # The first column of the printed matrix does not sum to 1.
     a, b = 1 - p, 1 - q
@@ -69,13 +68,11 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
 
 
 def make_printed_inverse(q: float) -> NDArray[np.float64]:
-    """Returns the inverse (4, 4) of matrix A (``make_flip_matrix``) as equation 11 prints it, with
-    misprints.
+    """Returns the inverse (4, 4) of matrix A as equation 11 prints it, with misprints.
 
-    ``q``: probability of uploading a 1 for a true 0. A true 1 is always uploaded as a 1 (p = 1).
+    ``q``: probability of uploading a 1 for a true 0; for a true 1 it is 1.
 
     Entries (2,1), (3,1) and (4,2) are printed as 0, and entry (4,1) has the wrong sign.
-    ``invert_flip_matrix`` returns the right inverse.
     """
     c = 1 / (1 - q)
     return np.array(
@@ -91,8 +88,8 @@ def make_printed_inverse(q: float) -> NDArray[np.float64]:
 def count_item_pairs(bits: Component) -> NDArray[np.float32]:
     """Counts the users who uploaded a 1 for both items of a pair, shape (n_items, n_items).
 
-    ``bits`` has one row of bits per user. The diagonal has, for each item, the number of users who
-    uploaded a 1 for the item. The counts are exact up to 2^24 users.
+    ``bits`` has one row per user. The diagonal counts the users of single items. Counts are exact
+    up to 2^24 users.
     """
     # Users are read in blocks: memory is 4 n_items^2 bytes and one block.
     (width,) = bits.shape
@@ -106,16 +103,18 @@ def count_item_pairs(bits: Component) -> NDArray[np.float32]:
 def estimate_jaccard(
     counts: Floats, n_users: int, p: float, q: float, rows: slice = slice(None)
 ) -> NDArray[np.float64]:
-    """Estimates the Jaccard similarity of the items ``rows`` to all items, corrected for the flips.
+    """Estimates the Jaccard similarity of some items to all items, corrected for the flips.
 
     ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users, n.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
-    ``rows``: items whose similarities are estimated, as a slice of item indices.
+    ``rows``: these items, as a slice of item indices.
 
     The result, by equation 7, has shape (len(rows), n_items). The similarity of an item to itself
-    is set to 0. Estimated numbers of users are clipped, which the paper does not mention: to [1, n]
-    for one item, and to [0, the smaller of the two numbers] for both items.
+    is set to 0. Estimated numbers of users are clipped (not in the paper):
+
+    - for one item, to [1, n];
+    - for both items of a pair, to [0, the smaller number of the two items].
     """
     # Equation 7 for all pairs together: let t = (bit - q)/(p - q) for each user and item. The
     # estimated number n_11 of users of both items i and j is the sum over users of t_i t_j. The
@@ -141,11 +140,13 @@ def find_jaccard_by_inverse(
     ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users, n.
     ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
-    ``rows``: the items whose similarities are estimated, as a slice of item indices.
+    ``rows``: these items, as a slice of item indices.
 
     The result, by equations 7, 9 and 10, has shape (len(rows), n_items). The similarity of an item
-    to itself is set to 0. Estimated numbers of users are clipped: to [1, n] for at least one of two
-    items, and to [0, this number] for both items.
+    to itself is set to 0. Estimated numbers of users are clipped:
+
+    - for at least one item of a pair, to [1, n];
+    - for both items, to [0, the number for at least one].
     """
     every = counts.diagonal().astype(np.float64)
     mine = np.arange(len(counts))[rows]
@@ -196,8 +197,7 @@ def find_neighbourhoods(
     ``n_users``: number of users.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
     ``size``: number of neighbours of an item; all other items if the catalogue has too few.
-    ``inverse``: matrix (4, 4) by which true counts of bit pairs are estimated
-        (``find_jaccard_by_inverse``), right or misprinted; None for the right inverse for p and q.
+    ``inverse``: matrix for ``find_jaccard_by_inverse``; None to use ``estimate_jaccard``.
 
     Ties are broken by item index.
     """

@@ -64,8 +64,7 @@ def _step_adam(adam, rate, step):  # type: ignore[no-untyped-def]
 
 @_compiled
 def train_bpr(users, items, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
-    """Trains a BPR model by minibatch Adam on one chunk of examples; returns the number of steps so
-    far.
+    """Trains a BPR model by minibatch Adam on one chunk; returns the number of steps so far.
 
     The loss of an example is -ln sigmoid(x_u . (y_i - y_j)), for the vectors x_u of a user, y_i of
     a positive item, and y_j of a negative item (Rendle et al. 2009).
@@ -103,12 +102,10 @@ def train_bpr(users, items, visits, batch, rate, decay, step):  # type: ignore[n
 
 @_compiled
 def train_gmf(users, items, weights, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
-    """Trains a GMF model by minibatch Adam on one chunk of examples; returns the number of steps so
-    far.
+    """Trains a GMF model by minibatch Adam on one chunk; returns the number of steps so far.
 
-    The loss is the log loss of sigmoid(h . (x_u y_i)), for the vectors x_u of a user and y_i of an
-    item, multiplied entry by entry. The label is 1 for positives and 0 for negatives (He et al.
-    2017).
+    The loss of an example is the log loss of sigmoid(sum_f h_f x_uf y_if), for the vectors x_u of a
+    user and y_i of an item. The label is 1 for positives and 0 for negatives (He et al. 2017).
 
     ``weights``: output weights h (1, F) with their Adam state; updated in place.
 

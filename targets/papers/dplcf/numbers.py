@@ -63,19 +63,17 @@ def _compare(no: int, flip: BitFlip, paper: Matrix, right: Matrix) -> Iterator[C
 def compare_equation_6_entries() -> Iterator[ClaimedAndComputed]:
     """Yields a pair per entry of matrix A: the value printed in equation 6, and the right value.
 
-    Matrix A (4 x 4) maps counts of true bit pairs (00, 01, 10, 11) to expected counts of uploaded
-    bit pairs.
+    A (4 x 4) maps counts of true bit pairs (00, 01, 10, 11) to expected uploaded counts.
     """
     flip = _get_symmetric_flip()
     return _compare(6, flip, make_printed_matrix(flip.p, flip.q), make_flip_matrix(flip.p, flip.q))
 
 
 def compare_equation_11_entries() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair per entry of the inverse of A: the value printed in equation 11, and the right
-    value.
+    """Yields a pair per entry of A^-1: the value printed in equation 11, and the right value.
 
-    Matrix A (4 x 4) maps counts of true bit pairs to expected counts of uploaded pairs. Equation 11
-    is for p = 1: a true 1 is always uploaded as a 1.
+    Matrix A (4 x 4) maps counts of true bit pairs to expected uploaded counts. A true 1 is always
+    uploaded as a 1.
     """
     flip = DplcfAp().randomizer
     return _compare(11, flip, make_printed_inverse(flip.q), invert_flip_matrix(flip.p, flip.q))
@@ -85,7 +83,7 @@ def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs: a probability that is 0 by the claim of DPLCF-AP, and its true value.
 
     - First pair: the smallest delta at which the claimed epsilon holds for one bit.
-    - Second pair: the probability that the upload of a true 0 reveals the bit.
+    - Second pair: the probability that the upload of a true 0 reveals it.
     """
     # Delta is the larger of the two hockey-stick divergences between the uploads of a true 0 and of
     # a true 1. An upload of a 0 reveals the bit if a true 1 is never uploaded as a 0.
@@ -98,8 +96,7 @@ def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
 def compare_epsilon_of_uploaded_one() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: the claimed epsilon of DPLCF-AP, and the log-ratio ln(p/q) of an uploaded 1.
 
-    DPLCF-AP flips bits asymmetrically. p and q are the probabilities of uploading a 1 for a true 1
-    and for a true 0.
+    p and q are the probabilities of uploading a 1 for a true 1 and for a true 0.
     """
     laws = _tabulate_probs(DplcfAp().randomizer)
     yield DplcfAp().epsilon, float(np.log(laws[1, 1] / laws[0, 1]))
@@ -126,11 +123,10 @@ def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_similarity_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1e-9, a tolerance, and the epsilon of the item similarities minus the epsilon
-    of one bit.
+    """Yields a pair: a tolerance (1e-9), and the epsilon of the similarities minus that of one bit.
 
-    By the paper, the similarities that the server computes have the epsilon of one flipped bit.
-    Their epsilon is computed by enumeration, for two users and two items.
+    By the paper the difference is 0. The epsilon of item similarities is enumerated for two users
+    and two items.
     """
     # All 16 uploads are grouped by the similarities that the server computes from them. The epsilon
     # is the largest log-ratio of a group's probabilities for the two values of the first user's

@@ -1,7 +1,7 @@
 """Systems of the DPLCF paper: DPLCF, its ablations, and two central baselines.
 
-Each client uploads its interaction bits, randomly flipped (except in LCF-UB). The two DPLCF systems
-correct the item similarities for the flips; the LCF systems do not.
+Clients upload their interaction bits, randomly flipped except in LCF-UB. DPLCF corrects the item
+similarities for the flips; LCF does not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LcfUb(ItemKnn):
     """Item-based collaborative filtering on the true interactions, without privacy protection.
 
     LCF-UB (section 4.1.2) is the paper's upper bound of the utility of item-based filtering. The
-    server receives every interaction unflipped, and the paper promises no privacy for this system.
+    server receives every interaction unflipped. The paper promises no privacy.
     """
 
     randomizer = None
@@ -48,9 +48,8 @@ class LcfSp(FlippedItemKnn):
 class LcfAp(FlippedItemKnn):
     """Item neighbourhoods computed from asymmetrically flipped bits, without correction for flips.
 
-    LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). As in
-    DPLCF-AP, its uploads are claimed to be epsilon-private, but an uploaded 0 proves that the true
-    bit is 0.
+    LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). The paper
+    claims epsilon, but an uploaded 0 proves that the true bit is 0.
     """
 
     unprotected_name = "lcf-ub"
@@ -61,12 +60,9 @@ class LcfAp(FlippedItemKnn):
 class DplcfSp(FlippedItemKnn):
     """DPLCF with symmetric flips: every bit is uploaded flipped with probability 1/(1 + e^eps).
 
-    A true 1 is uploaded as a 1 with probability p = e^eps/(1 + e^eps), and a true 0 with
-    probability q = 1 - p. DPLCF-SP (section 3.2.2) claims epsilon for one interaction; the claim is
-    right and tight.
-
-    The server estimates counts of true bit pairs by the inverse of matrix A (equation 6). A maps
-    true counts to expected uploaded counts.
+    DPLCF-SP (section 3.2.2) claims epsilon for one interaction; the claim is right and tight. The
+    server estimates counts of true bit pairs by the inverse of matrix A (equation 6). A maps true
+    counts to expected uploaded counts.
 
     ``as_printed``: whether the server inverts A as printed, with two misprints; otherwise the right
         A.
@@ -103,12 +99,9 @@ class DplcfSp(FlippedItemKnn):
 class DplcfAp(FlippedItemKnn):
     """DPLCF with asymmetric flips: a true 0 is uploaded as a 1 with probability e^-eps.
 
-    By default a true 1 is always uploaded as a 1. DPLCF-AP (section 3.2.2) is claimed to be
-    epsilon-private, but an uploaded 0 then proves that the true bit is 0.
-
-    Let p and q be the probabilities of uploading a 1 for a true 1 and for a true 0. The paper takes
-    p = 1. It states that any p in [1/2, 1] suffices for epsilon, because p/q <= e^eps. In fact only
-    p <= e^eps/(1+e^eps) suffices. At p = 1 one bit is (eps, delta)-private with delta = 1 - e^-eps.
+    By default a true 1 is always uploaded as a 1, as in the paper. DPLCF-AP (section 3.2.2) is
+    claimed to be epsilon-private, but an uploaded 0 then proves that the true bit is 0. One bit is
+    then only (eps, delta)-private with delta = 1 - e^-eps.
 
     The server estimates counts of true bit pairs by the inverse of matrix A, which maps true counts
     to expected uploaded counts.
@@ -119,6 +112,8 @@ class DplcfAp(FlippedItemKnn):
         differs from sim(j, i); only for p = 1. Otherwise the misprints are corrected.
     """
 
+    # The paper states that any p in [1/2, 1] suffices for epsilon, because p/q <= e^eps. In fact
+    # only p <= e^eps/(1+e^eps) suffices.
     # The ratio p/q = e^eps bounds the likelihood ratio only of an uploaded 1. For an uploaded 0 the
     # ratio (1-q)/(1-p) is infinite at p = 1. The estimation begins after the uploads are sent, so
     # the choice of the inverse does not change epsilon.
@@ -159,10 +154,9 @@ class DplcfAp(FlippedItemKnn):
 class BprMf(CentralMf):
     """Matrix factorization trained centrally by Bayesian personalized ranking.
 
-    BPR-MF (section 4.1.2; Rendle et al. 2009) is trained on the flipped bits that users upload.
-    User u has the score x_u . y_i for item i, with the vectors x_u of the user and y_i of the item.
-    An upload has the privacy claims and bounds of DPLCF-SP (symmetric flips) or DPLCF-AP
-    (asymmetric flips).
+    BPR-MF (section 4.1.2; Rendle et al. 2009) is trained on the flipped bits that users upload. The
+    score of user u for item i is x_u . y_i, with the vectors of both. Uploads have the privacy
+    claims and bounds of DPLCF-SP (symmetric flips) or DPLCF-AP (asymmetric flips).
     """
 
     # A batch has 1024 triples (user, positive, negative). The regularization applies to the three
@@ -182,10 +176,10 @@ class BprMf(CentralMf):
 class Gmf(CentralMf):
     """Generalized matrix factorization trained centrally on the log loss.
 
-    GMF (section 4.1.2; He et al. 2017) is trained on the flipped bits that users upload. User u has
-    the score sum_f h_f x_uf y_if for item i, with vectors x_u and y_i, and trained output weights
-    h. An upload has the privacy claims and bounds of DPLCF-SP (symmetric flips) or DPLCF-AP
-    (asymmetric flips).
+    GMF (section 4.1.2; He et al. 2017) is trained on the flipped bits that users upload. The score
+    of user u for item i is sum_f h_f x_uf y_if, with the vectors of both and output weights h.
+    Uploads have the privacy claims and bounds of DPLCF-SP (symmetric flips) or DPLCF-AP (asymmetric
+    flips).
     """
 
     # A batch has about 1024 examples: each positive comes together with its negatives. The

@@ -1,8 +1,7 @@
-"""Largest gradients of systems of the federated-MF paper, to check the sensitivities that it
-states.
+"""Largest gradients of the federated-MF paper's systems, to check the sensitivities that it states.
 
-The functions search over grids, with the systems' own code. Embeddings of two entries suffice,
-because a user's and an item's embedding span a plane.
+The functions search over grids. Embeddings have two entries, which suffices because a user's and an
+item's embedding span a plane.
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7)
 def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> float:
     """Returns the largest norm of a user's summed gradients on a grid of embeddings and ratings.
 
-    ``bound``: R, upper bound of all ratings: the largest possible rating.
+    ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's ratings, which are all equal.
-    ``with_users``: whether the norm includes gradients with respect to user embeddings, besides
-        those with respect to item embeddings.
+    ``with_users``: whether the norm includes gradients with respect to user embeddings.
 
     Embeddings satisfy equation 6 (entries >= 0, norm^2 <= R). The result is a lower bound of the
     sensitivity.
@@ -49,10 +47,9 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
 
 
 def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
-    """Returns the largest distance between the item gradients of two users on a grid of embeddings
-    and ratings.
+    """Returns the largest distance between the item gradients of two users, over a grid of angles.
 
-    ``bound``: R, upper bound of all ratings: the largest possible rating.
+    ``bound``: R, the largest possible rating.
     ``is_same_item``: whether both users rate the same item.
 
     Each user has one rating, R or 0 (0 stands for an arbitrarily low rating). All embeddings have
@@ -79,17 +76,16 @@ def compute_item_gradient_norm(bound: float, *, length: float) -> float:
     ``bound``: R, the largest possible rating, which is also the rating here.
     ``length``: norm of the item embedding, in units of sqrt(R); at most 1 in the paper.
 
-    The user embedding has norm sqrt(R) and the direction of the item embedding.
+    The user embedding has norm sqrt(R) and the same direction.
     """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
     return float(_list_norms(np.array([bound]), users, length * users, 1, with_users=False)[0])
 
 
 def compute_shift_by_rating(bound: float, *, ratings: int, n_fit_steps: int) -> float:
-    """Returns the norm of the change of a step's sum of item gradients by one more rating of a
-    user.
+    """Returns the norm by which one more rating of a user changes a step's sum of item gradients.
 
-    ``bound``: R, upper bound of all ratings: the largest possible rating.
+    ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
 
@@ -110,8 +106,8 @@ def find_embedding_clip_error(bound: float) -> float:
     """Returns the largest error of the projection onto the set of equation 6, at random points.
 
     The set has the embeddings with entries >= 0 and norm^2 <= R, where R is ``bound``. The error is
-    the distance to the projected point, minus the distance to the nearest point of a grid in the
-    set. The error of a right projection is at most 0.
+    the distance to the projected point, minus that to the nearest point of a grid in the set. A
+    right projection has an error of at most 0.
     """
     # The projection raises negative entries to 0, and then shortens long embeddings.
     points = np.random.default_rng(0).uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)

@@ -62,8 +62,8 @@ _TABLES = (("V", _NORM, False), ("U and V", math.sqrt(2.0) * _NORM, True))
 def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of sensitivities to one rating: claimed, and the largest gradient norm.
 
-    The first pair is for gradients with respect to item embeddings alone. The second pair is for
-    gradients with respect to user and item embeddings.
+    - First pair: for gradients with respect to item embeddings.
+    - Second pair: for gradients with respect to user and item embeddings.
     """
     for table, said, with_users in _TABLES:
         yield said, find_max_gradient_norm(_R, ratings=1, with_users=with_users), {"table": table}
@@ -72,8 +72,8 @@ def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
 def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of sensitivities to a user of 5 ratings: claimed, and largest gradient norm.
 
-    The first pair is for gradients with respect to item embeddings alone. The second pair is for
-    gradients with respect to user and item embeddings.
+    - First pair: for gradients with respect to item embeddings.
+    - Second pair: for gradients with respect to user and item embeddings.
     """
     theta = 5
     for table, one, with_users in _TABLES:
@@ -85,8 +85,8 @@ def compare_theorem_5_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields four pairs of epsilons of LFL-SGDMF: claimed by Theorem 5, and computed.
 
     A device sends two messages per round; the second replaces the noise of the first. The computed
-    epsilon is for both messages together. The pairs combine two noise multipliers z with two
-    tolerated shares omega of dropouts.
+    epsilon is for both together. The pairs combine two noise multipliers z with two tolerated
+    shares omega of dropouts.
     """
     for z, omega in itertools.product((1.0, 5.0), (0.3, 0.6)):
         system = LflSgdmf(noise_multiplier=z, omega=omega)
@@ -105,18 +105,17 @@ def compare_theorem_5_epsilons() -> Iterator[ClaimedAndComputed]:
 def compare_item_gradient_norm() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of norms of the item gradient of one rating: claimed, and without projection.
 
-    The claimed norm is 2 R^(3/2), for the largest rating R. Without projection, the item embedding
-    is ten times as long as the projection allows.
+    The claim is 2 R^(3/2), for the largest rating R. Without projection, the item embedding is ten
+    times too long.
     """
     yield _NORM, compute_item_gradient_norm(_R, length=10.0)
 
 
 def compare_epsilons_by_row_sampling() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of one rating: with hidden and with visible samples of rows
-    (users).
+    """Yields a pair of epsilons of one rating: with hidden, and with visible samples of users.
 
-    The paper accounts for hidden samples (Poisson sampling). But the user's other ratings reveal in
-    which steps the user's row was sampled.
+    The paper accounts for hidden samples (Poisson sampling of rows). But the user's other ratings
+    reveal when the user was sampled.
     """
     told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(Z_1000_STEPS))
     proved = _compute_epsilon(dp.SelfComposedDpEvent(told, STEPS))
@@ -124,11 +123,11 @@ def compare_epsilons_by_row_sampling() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of changes of a step's sum of item gradients by one rating: claimed, and
-    computed.
+    """Yields two pairs of changes of a step's gradient sum by one rating: claimed, and computed.
 
-    The system is HFL-SGDMF. The unit is 2 R^(3/2), with R the largest rating. The user has 10 other
-    ratings in the first pair, and 100 in the second.
+    The gradients are those of HFL-SGDMF with respect to item embeddings. The unit is 2 R^(3/2),
+    with R the largest rating. The user has 10 other ratings in the first pair, and 100 in the
+    second.
     """
     # The rating changes its user's pre-trained embedding, and so the gradients of the user's other
     # ratings.
@@ -139,10 +138,10 @@ def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of changes of a device's message by one more rating: claimed, and computed.
+    """Yields a pair of changes of a message by one more rating: claimed, and computed.
 
-    The system is LFL-SGDMF, in which a message is the gradient of one rating. The unit is 2
-    R^(3/2), with R the largest rating. The computed number is a lower bound on the largest change.
+    A message of LFL-SGDMF is the gradient of one rating. The unit is 2 R^(3/2), with R the largest
+    rating. The computed number is a lower bound on the largest change.
     """
     system = LflSgdmf()
     yield 1.0, sgd_mf.find_message_distance(system.bound, system.factors, system.fitting) / _NORM
@@ -151,12 +150,12 @@ def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
 def compare_theorem_4_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields four pairs of epsilons of a user over several parties: by Theorem 4, and composed.
 
-    By Theorem 4 the epsilon is the root of the sum of squared party epsilons. The composed epsilon
-    is exact. The pairs are for
+    By Theorem 4 the squares of the parties' epsilons add up. The composed epsilon is exact. The
+    first three pairs are for sampled Gaussians:
 
-    - ten parties with sampled Gaussians and exact party epsilons;
-    - 18 parties with sampled Gaussians and party epsilons by the authors' package;
-    - 18 parties with sampled Gaussians and party epsilons by Theorem 1;
+    - ten parties, with exact party epsilons;
+    - 18 parties, with party epsilons by the authors' package;
+    - 18 parties, with party epsilons by Theorem 1;
     - ten parties with a mechanism of epsilon 1 at delta 0.
     """
     parties = 10
@@ -170,20 +169,18 @@ def compare_theorem_4_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_epsilons_by_steps() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons: of the T' = 10 steps that Proposition 3 counts, and of the 1000
-    steps of a training.
+    """Yields a pair of epsilons of HFL-SGDMF: of one round's 10 steps, and of all 1000 steps.
 
-    Proposition 3 counts the steps of one round only; a training has T = 100 rounds.
+    Proposition 3 counts the T' = 10 steps of one round only; a training has T = 100 rounds.
     """
     yield _account(Z_10_STEPS, 10), _account(Z_10_STEPS, STEPS), {"z": Z_10_STEPS}
 
 
 def compare_proposition_2_constants() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the ratio of two values of Proposition 2's constant c, claimed (1) and
-    computed.
+    """Yields a pair of ratios of two constants c of Proposition 2: claimed (1), and computed.
 
     c solves z^2 = c eta^2 T ln(1/delta)/eps^2, for noise multiplier z, sampling rate eta and T
-    steps. The two values are for z = 0.7 and z = 2.
+    steps. The two constants are for z = 0.7 and z = 2.
     """
 
     # The constant c at noise multiplier z.
@@ -209,9 +206,9 @@ def compare_epsilons_by_accountant() -> Iterator[ClaimedAndComputed]:
 def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of deltas of replacing a user: claimed, and exact.
 
-    The paper claims twice the epsilon and the delta of adding or removing a user. The mechanism is
-    a random bit with three possible distributions. Adding or removing a user leads from one
-    distribution to the next. Replacing a user leads from the first to the third.
+    By the paper, replacing a user has twice the epsilon and twice the delta of adding or removing
+    one. The counterexample sends a random bit with one of three distributions. Adding or removing a
+    user leads to the next distribution. Replacing a user leads from the first to the third.
     """
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
@@ -227,11 +224,10 @@ def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of deltas at epsilon 1: the largest over single outputs, and over sets of
-    outputs.
+    """Yields a pair of deltas at epsilon 1: the largest over single outputs, and over output sets.
 
     Differential privacy is defined by sets. The mechanism sends a bit with one of 1,000 random
-    tags: every single output is unlikely.
+    tags.
     """
     tags = 1000
     table = np.zeros((2, 2 * tags))
@@ -245,8 +241,8 @@ def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
 
     HFL-SGDMF adds noise to gradient sums, and divides the result by a number of ratings.
 
-    - First factor: the noise scale with two ratings, divided by the noise scale with one rating.
-    - Second factor: noise that is added after the division, relative to equal noise before it.
+    - First factor: the noise scale with two ratings, divided by that with one rating.
+    - Second factor: noise added after the division, relative to equal noise before it.
     """
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
@@ -261,11 +257,9 @@ def compare_tuning_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_projection_error() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1e-9, a tolerance for the claimed error 0, and the largest error of the
-    projection of equation 6.
+    """Yields a pair: a tolerance (1e-9), and the largest error of the projection of equation 6.
 
-    The projection maps embeddings to the set with entries >= 0 and norm^2 at most the largest
-    rating. ``find_embedding_clip_error`` defines its error.
+    By the paper the error, defined in ``find_embedding_clip_error``, is 0.
     """
     yield 1e-9, find_embedding_clip_error(_R)
 
@@ -280,27 +274,24 @@ def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_replacement_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of changes of a sum of item gradients if one user replaces another: claimed,
-    and largest.
+    """Yields two pairs of changes of a gradient sum by replacing a user: claimed, and largest.
 
-    The unit is 2 R^(3/2), with R the largest rating. Each user has one rating: both of one item in
-    the first pair, of different items in the second.
+    The gradients are with respect to item embeddings. The unit is 2 R^(3/2), with R the largest
+    rating. Each user has one rating: of the same item in the first pair, of different items in the
+    second.
     """
     for said, same in (("of the same item", True), ("of another item", False)):
         yield 2.0, find_max_gradient_distance(_R, is_same_item=same) / _NORM, {"said": said}
 
 
 def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of shares of LFL-SGDMF's noise variance that the server does not know: claimed,
-    and computed.
+    """Yields a pair of shares of LFL-SGDMF's noise variance that the server does not know.
 
-    In a round, each of ten devices sends two messages. The second replaces the noise of the first.
-    The server sees the sum of the first messages, and also
+    Ten devices send two messages each; the second replaces the noise of the first. The tolerated
+    share of dropouts is 0.3. The server sees the sum of the first messages, and also
 
     - for the claimed share: the sum of the second messages;
     - for the computed share: each second message.
-
-    The tolerated share of dropouts is 0.3.
     """
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
@@ -322,11 +313,10 @@ def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_dropout_variance_share() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of shares of the noise variance that an adversary does not know despite
-    dropouts: claimed (1), and computed.
+    """Yields two pairs of shares of noise variance that the adversary does not know.
 
-    In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. The
-    adversary sees
+    A pair is 1, by the paper's claim, and the computed share. In LFL-SGDMF, 20% of the devices drop
+    out before each of the two messages of a round. The adversary sees
 
     - in the first pair: only the sum of all messages;
     - in the second pair: the sum of the first messages, and each second message.

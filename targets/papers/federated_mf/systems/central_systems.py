@@ -74,16 +74,16 @@ class DpSgld(NoisyMf):
     """Central matrix factorization by noisy stochastic gradient Langevin dynamics.
 
     The baseline DP-SGLD (Liu, Wang, Smola, RecSys 2015) computes its noise from the claimed epsilon
-    by advanced composition. If the noise of Langevin dynamics is larger, a step has this noise.
-
-    The federated-MF paper prints no formula. Assumed is Algorithm 2 of Wang, Fienberg and Smola
+    by advanced composition. The formula is assumed, from Algorithm 2 of Wang, Fienberg and Smola
     2015. The noise on the gradient sum of a batch has variance
 
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2,
 
     for K steps on batches of n' of n rows, and the delta of the claim. L is the sensitivity to one
-    rating, or to all ratings of a user if the unit is the user. Errors are clipped to [-R, R], and
-    embeddings to norm^2 <= R, for the largest rating R.
+    rating, or to all ratings of a user if the unit is the user. A step has this noise, or that of
+    Langevin dynamics if it is larger.
+
+    Errors are clipped to [-R, R], and embeddings to norm^2 <= R, for the largest rating R.
 
     ``parties``: number of parties, always 1: the party holds all data.
     ``split``: rule that divides items among parties; not used with a single party.
@@ -112,12 +112,10 @@ class DpSgld(NoisyMf):
     noise_setting = settings.NoiseSetting(budget_names=("epsilon",), noiseless_value=1e6)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
-        """Returns the Gaussian noise on gradients with clipped errors (formula in the class's
-        docstring).
+        """Returns the Gaussian noise on gradients with clipped errors, by the formula of the class.
 
         ``n_users``: number n of the party's users (rows).
-        ``with_users``: whether L covers gradients with respect to user embeddings, besides those
-            with respect to item embeddings.
+        ``with_users``: whether L covers gradients with respect to user embeddings.
         """
         clipping = descent.Clipping.make_error_clip(self.bound)
         drawn = sgd_mf.get_batch_size(n_users, self.rate)
@@ -147,14 +145,15 @@ class ObjPertb(System):
 
     The vector b is random, with density proportional to exp(-epsilon |b| / (2R)), for the largest
     rating R. If the unit is the user, epsilon is divided by the maximum number of a user's ratings.
-
-    The federated-MF paper compares with this method (section 4.3, Figure 5) but does not describe
-    it. The settings and the trusted curator are assumed. There are two versions:
+    There are two versions:
 
     - As published, the method has no proof: user embeddings are computed from the same ratings
       without noise.
     - Repaired, user embeddings are random and public. Epsilon is exact for the value of a rating
       that both neighbouring inputs contain. No epsilon holds for the presence of a rating.
+
+    The settings and the trusted curator are assumed: the federated-MF paper (section 4.3, Figure 5)
+    does not describe the method.
 
     ``factors``: number p of entries of an embedding.
     ``bound``: R, upper bound of all ratings: the largest possible rating.
@@ -196,13 +195,12 @@ class ObjPertb(System):
         return dp.NonPrivateDpEvent()
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
-        training.
+        """Returns keyword arguments of ``TrainingCost.estimate``, for the cost of a training.
 
         ``senders``: number of messages: 1, the published item table.
         ``width``: number of entries per row of the item table.
-        ``bytes``: size of the item table in bytes.
-        ``passes``: number of passes over the ratings (``sweeps``).
+        ``bytes``: size of the item table.
+        ``passes``: passes over the ratings (``sweeps``).
         """
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
@@ -323,11 +321,11 @@ class GdDr(system.ReportingSystem, LocalMf):
     """Local matrix factorization by one-bit reports of a gradient in fewer dimensions.
 
     Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018) is the paper's local baseline. The server draws
-    a random matrix Phi (``rows``, n_items), with entries N(0, 1/rows). Each of T rounds has three
+    a random matrix Phi (rows x n_items), with entries N(0, 1/rows). Each of T rounds has three
     steps:
 
-    1. A device multiplies its item gradient by Phi. The gradient has the row 2 (u.v - x) u for a
-       rating x of an item v, with the user embedding u.
+    1. A device computes Phi times its item gradient. For a rating x of item j, row j of the
+       gradient is 2 (u.v - x) u, with user embedding u and item embedding v.
     2. The device clips the product to [-1, 1], and reports one random entry as a randomized sign
        with epsilon/T. Then it takes a step on u.
     3. The server descends along Phi^T times the mean report.
@@ -360,11 +358,10 @@ class GdDr(system.ReportingSystem, LocalMf):
             )
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
-        training.
+        """Returns keyword arguments of ``TrainingCost.estimate``, for the cost of a training.
 
         A message is one report of 5 bytes. Memory includes two tables of the size of the random
-        matrix Phi, ``rows`` x n_items, with which gradients are multiplied.
+        matrix Phi, ``rows`` x n_items.
         """
         directions = 2 * self.rows * interactions.n_items
         return super().get_training_cost_args(interactions) | {"bytes": 5, "held": directions}

@@ -34,8 +34,8 @@ class FmfHfl(system.NoiselessSystem, PartyMf):
     """Federated matrix factorization between parties that hold some users each, without protection.
 
     FMF in the horizontal setting (Figure 3a, equation 5): each party k sends its item embeddings
-    V^(k), without clipping and noise. At a party with n_k of the n users, user embeddings have
-    n_k/n times the learning rate of item embeddings.
+    V^(k), without clipping and noise. A party with n_k of the n users multiplies the learning rate
+    by n_k/n for its user embeddings.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training.
@@ -60,8 +60,8 @@ class HflLocalSgd(NoUploadSystem, PartyMf):
     """Horizontal parties that train without each other and keep their models.
 
     This baseline is "local SGD", the dotted lines of Figure 9 (section 5.3). Each party takes T T'
-    steps on its own loss (T rounds of T' steps), from a random start, without clipping and noise.
-    It predicts with its own embeddings. The system makes no claim and reveals nothing.
+    steps on its own loss (T rounds of T' steps), without clipping and noise. It predicts with its
+    own embeddings. The system makes no claim and reveals nothing.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training; always 0,
@@ -86,10 +86,10 @@ class HflLocalSgd(NoUploadSystem, PartyMf):
 class HflSgdmf(NoisyMf):
     """Horizontal federated matrix factorization with fitted users and noisy item embeddings.
 
-    HFL-SGDMF (Figure 3c): a training has T rounds of T' noisy steps each. Proposition 3 accounts
-    for the T' steps of one round only. A training has three stages:
+    HFL-SGDMF is the system of Figure 3c. A training has T rounds of T' noisy steps each, but
+    Proposition 3 accounts for the steps of one round only. A training has three stages:
 
-    1. Each party k fits its user embeddings to the initial item embeddings V, without noise or
+    1. Each party fits its user embeddings to the initial item embeddings, without noise or
        trimming.
     2. Only the party's item embeddings V^(k) move, with embedding clipping and noise.
     3. Each party fine-tunes user and item embeddings on all its ratings, without noise, and keeps
@@ -134,14 +134,13 @@ class HflSgdmf(NoisyMf):
 
     @property
     def n_fit_steps(self) -> int:
-        """Number of steps that fit user embeddings to the initial item embeddings: ``fitting``, or
-        0.
+        """Number of steps that fit user embeddings to the initial item embeddings.
 
-        The number is 0 in two cases, in which user embeddings start at random:
+        The number is ``fitting``, or 0 if user embeddings start at random:
 
-        - ``train_both`` is set: noisy steps also move user embeddings.
-        - ``as_published`` is false and ``unit`` is "rating": user embeddings do not move until all
-          noisy steps are done.
+        - if ``train_both`` is set;
+        - if ``as_published`` is false and ``unit`` is "rating": user embeddings move only after all
+          noisy steps.
         """
         return self.fitting if self.make_noise(1).has_user_fitting and not self.train_both else 0
 
@@ -172,7 +171,7 @@ class HflSgdmf(NoisyMf):
         return sgd_mf.get_theorem_1_epsilon(*inputs)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
+        """Returns a mechanism whose privacy curve is a lower bound on that of a party's uploads.
 
         The mechanism outputs the rows of one user's items in the party's item embeddings of every
         round. The server chooses the broadcasts. The bound (``lower_bounds``) is
@@ -181,7 +180,7 @@ class HflSgdmf(NoisyMf):
         - for unit "rating": for adding or removing a rating that changes the direction of its
           user's embedding.
 
-        None if no bound is known:
+        None if no bound is known, for example
 
         - for other changes of the data, and for adversaries other than the server;
         - without noise;
@@ -210,14 +209,14 @@ _ROWS_KEY = 201  # key of the random stream that draws a party's rows
 class HflSynsgd(NoisyMf):
     """Horizontal federated matrix factorization whose parties share a noisy gradient in every step.
 
-    HFL-synSGD claims the moments accountant's epsilon for T noisy gradients of sampled rows. The
-    paper describes this adaptation of DP-SGD (section 5.3) in one sentence. User and item
-    embeddings start at random. Each of T = 1000 rounds has two steps:
+    HFL-synSGD is an adaptation of DP-SGD (section 5.3). It claims the moments accountant's epsilon
+    for T noisy gradients of sampled rows. User and item embeddings start at random. Each of T =
+    1000 rounds has two steps:
 
     1. A party sends the noisy sum of its item gradients. It takes a step on its user embeddings
        without noise.
     2. The server divides each sum by the party's mean number of ratings per user. It takes a step
-       along the mean of the results, weighted by the parties' shares of users.
+       along the mean of the results, weighted by the parties' numbers of users.
 
     Embeddings are clipped (equation 6), and fine-tuned at the end, as in HFL-SGDMF.
 

@@ -45,10 +45,10 @@ class LflLdp(PretrainedMf):
     """Local federated matrix factorization, in which every device adds noise to its messages.
 
     This is LFL-SGDMF with "LDP level noise" and without secure aggregation (section 6.3, Figure
-    10). Devices fit their user embeddings to the initial item embeddings (stage 1). In each of T
-    rounds a device sends the gradient of one of its ratings, as a table of all items. Every entry
-    gets noise of deviation z 2 R^(3/2), for the largest rating R. The server takes a step on the
-    mean of the messages.
+    10). Devices first fit their user embeddings to the initial item embeddings. In each of T rounds
+    a device sends the gradient of one of its ratings, as a table of all items. Every entry gets
+    noise of deviation z 2 R^(3/2), for the largest rating R. The server takes a step on the mean of
+    the messages.
 
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; assumed. At 1.64 the
         local epsilon of T = 10 rounds is about 10, the epsilon of GD-DR.
@@ -62,8 +62,8 @@ class LflLdp(PretrainedMf):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism from a user's rating, or from no user, to the user's messages.
 
-        The broadcast item embeddings are those that reveal most. None unless ``scope`` is adding or
-        removing a user against the server, and messages have noise.
+        The broadcasts are those that reveal most. None unless ``scope`` is adding or removing a
+        user against the server, and messages have noise.
         """
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
@@ -76,7 +76,7 @@ class LflLdp(PretrainedMf):
 
         The event is one Gaussian mechanism per round. Its sensitivity is
 
-        - for adding or removing a user: the largest norm of one gradient;
+        - for adding or removing a user: the largest gradient norm;
         - for all other changes: the largest distance of two gradients.
         """
         apart = descent.Clipping.make_projection(self.bound).max_distance_ratio
@@ -122,17 +122,17 @@ class LflSgdmf(PretrainedMf):
     LFL-SGDMF is the system of Figure 3d. The claim of Theorem 5 ignores the noisy sum that the
     server sees before the noise is replaced.
 
-    User embeddings are fitted to the initial item embeddings V and then stay fixed. In a round of n
+    User embeddings are fitted to the initial item embeddings and then stay fixed. In a round of n
     devices:
 
-    1. Each device draws one of its ratings. It sends the rating's gradient, as a table of all
-       items, with noise xi of variance sigma^2/((1 - omega) n), through secure aggregation. The
-       survivors U1 are the devices whose message arrived.
-    2. Each survivor sends -xi plus new noise of variance sigma^2/|U1|, without secure aggregation.
+    1. Each device sends the gradient of one of its ratings, as a table of all items, through secure
+       aggregation. The gradient has noise xi of variance sigma^2/((1 - omega) n). The survivors are
+       the devices whose message arrived.
+    2. Each of the s survivors sends -xi plus new noise of variance sigma^2/s, without secure
+       aggregation.
     3. The server takes a step on the sum of all messages.
 
-    sigma is z 2 R^(3/2), for the largest rating R. A round with at most (1 - omega) n survivors is
-    halted, and reveals no messages.
+    sigma is z 2 R^(3/2), for the largest rating R.
 
     ``noise_multiplier``: z; the paper prints none. 12 makes the claimed epsilon of T = 10 rounds
         about 1.
@@ -140,14 +140,15 @@ class LflSgdmf(PretrainedMf):
         the first message, the round is halted.
     ``dropout``: probability that a device drops out, before each of the two messages; a message is
         in the sum completely or not at all.
-    ``colluding``: share of users who reveal their noise to the server, and never drop out.
-    ``overstated``: announced number of survivors divided by the true number |U1|; above 1 if the
-        server lies, so that devices add less noise.
+    ``colluding``: share of users who reveal their noise to the server, and never drop out. Epsilon
+        covers the collusion; the training does not simulate it.
+    ``overstated``: announced number of survivors divided by the true number; above 1 if the server
+        lies, so that devices add less noise.
     ``as_published``: whether the protocol is the paper's; otherwise it is repaired.
 
-    In the repaired protocol xi is the sum of two independent parts, and the second message removes
-    one of them. If the server announces the true number of survivors, the messages then reveal no
-    more than their sum.
+    In the repaired protocol, xi is the sum of two independent parts, and the second message removes
+    one of them. If the server announces the true s, the messages then reveal no more than their
+    sum.
     """
 
     # By section 1.1 a party has to trust neither colluding users nor the server. In the repaired
@@ -187,18 +188,20 @@ class LflSgdmf(PretrainedMf):
         return self.dropout > 0.0
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism of all rounds, for adding or removing an honest user, a rating or
-        an interaction.
+        """Returns the mechanism of all rounds, for adding or removing a user, a rating or an
+        interaction.
 
         The mechanism outputs, per round, the sum of the first messages (noisy gradients), and each
         second message (replacement of the noise). With dropouts, it also outputs the numbers of
-        survivors, and the protected user's device may drop out. The worst case is assumed:
+        survivors, and the protected user's device may drop out. The user is honest. The worst case
+        is assumed:
 
         - Item embeddings V are the worst ones in every round, as in the paper's Theorem 1.
-        - A rating or interaction is added to a user who has another rating.
+        - A rating or interaction is added to a user who has another rating, unless there is only
+          one item.
 
-        None without noise, for replacing data, and for adversaries other than a server that sees
-        the first messages through secure aggregation (``Vantage.AGGREGATE``).
+        None for other changes of the data, without noise, and for adversaries other than a server
+        that sees the first messages through secure aggregation (``Vantage.AGGREGATE``).
         """
         # Theorem 1 takes the maximum over all auxiliary input. The worst item embedding is 0, for a
         # user embedding of squared norm R (the largest rating). A malicious server can broadcast
@@ -236,14 +239,16 @@ class LflSgdmf(PretrainedMf):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy messages of a user within the horizon.
 
-        The event is one Gaussian mechanism per round. Its noise is the part of the messages' noise
-        that the adversary of ``scope`` does not know:
+        The event is one Gaussian mechanism per round. Its noise is the noise that the adversary of
+        ``scope`` does not know:
 
-        - Server with secure aggregation of first messages: the noise of ``TwoRoundNoise``. If
-          devices drop out, it is the least over the tolerated dropouts
-          (``secure_aggregation.min_variance``).
-        - Peers, who see only the broadcast models: the noise of the sum of all messages.
+        - Server with secure aggregation of first messages: the noise of ``TwoRoundNoise``.
+        - Peers, who see only the broadcast models: the honest users' noise in the sum of all
+          messages.
         - Server without secure aggregation: the part of a device's own noise that remains unknown.
+
+        In the first two cases, if devices drop out, the noise is the least over the tolerated
+        dropouts (``secure_aggregation.min_variance``).
 
         The sensitivity is the largest norm of a gradient for adding or removing a user, and 1.618
         times this norm for any other change (``Clipping.max_distance_ratio``).
@@ -262,14 +267,12 @@ class LflSgdmf(PretrainedMf):
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def compute_noise_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Returns the variances of a device's noise: in its first message, and of the new noise in
-        its second message.
+        """Returns the variances of a device's first noise, and of its replacement noise.
 
         ``n_users``: number of devices.
         ``survivors``: announced number of devices whose first message arrived.
 
-        The unit is sigma^2, the variance that the paper intends for the sum of all messages of a
-        round.
+        The unit is sigma^2, the paper's variance for a round's sum of messages.
         """
         return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
 
@@ -296,9 +299,8 @@ class LflSgdmf(PretrainedMf):
     ) -> tuple[Round, Floats]:
         """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        The server takes a step on the sum of all messages (the arrays "update" and "replacement").
-        If too few devices send an update, the round has no messages, and the item embeddings do not
-        change.
+        The server takes a step on the sum of all messages. If too few devices send a first message,
+        there are no messages, and the item embeddings do not change.
         """
         n, items = int(model["users"]), np.asarray(model["items"])
         survived = rng.random((2, n)) >= self.dropout
@@ -325,13 +327,18 @@ class LflSgdmf(PretrainedMf):
     def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and returns it with default values for missing arrays.
 
-        ``broadcast``: arrays by name. The table "items" is required. "first" (initial item
-            embeddings) is by default "items"; "users" (number of all devices) and "survivors"
-            (number of devices whose first message arrived) are by default 1.
+        ``broadcast``: arrays by name.
         ``profiles``: interactions of the users, which give the number of items.
 
-        Raises InputError if "users" or "survivors" is below 1, if "items" is missing, or if an item
-        table has a wrong shape.
+        The arrays are
+
+        - "items": item embeddings, required;
+        - "first": initial item embeddings, by default "items";
+        - "users": number of all devices, by default 1;
+        - "survivors": number of devices whose first message arrived, by default 1.
+
+        Raises InputError if "items" is missing, an item table has a wrong shape, or a number is
+        below 1.
         """
         sent = dict(super().fill_broadcast(broadcast, profiles))
         for name, who in (("users", "all devices"), ("survivors", "devices with a first message")):
@@ -432,10 +439,10 @@ class LflPretrained(NoUploadSystem):
 class FmfLfl(system.NoiselessSystem, LocalMf):
     """Federated matrix factorization with one user per party, without protection.
 
-    FMF in the local setting (Figure 3a, equation 5 with a party for each of the n users): every
-    device i sends its item embeddings V^(i), and the server averages them. In T' steps on its own
-    loss, a device moves its user embedding and the embeddings of the items that its user rated. A
-    user embedding has 1/n of the learning rate of item embeddings.
+    FMF in the local setting (Figure 3a, equation 5 with n parties of one user): every device i
+    sends its item embeddings V^(i), and the server averages them. A device takes T' steps on its
+    own loss. The steps move its user embedding and the embeddings of its rated items. The learning
+    rate of user embeddings is 1/n of that of item embeddings.
 
     The paper runs this setting only with noise. Two details are assumed:
 
@@ -455,11 +462,10 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
     tuned_values = MappingProxyType({"spread": 0.1, "rounds": 50})
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
-        training.
+        """Returns keyword arguments of ``TrainingCost.estimate``, for the cost of a training.
 
-        A message has the rows of the items that its sender rated. Each local step, and each of the
-        ``fitting`` steps at the end, is one pass over the ratings.
+        A message has the rows of its sender's items. Every local step and every ``fitting`` step at
+        the end is one pass over the ratings.
         """
         passes = self.rounds * self.local_steps + self.fitting
         return {"width": self.factors, "dense": 0, "passes": passes}
@@ -469,8 +475,8 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
     ) -> tuple[dict[str, Component], Floats]:
         """Runs one round on all devices; returns their messages and their new user embeddings.
 
-        A message is the device's table of item embeddings (array "items"), in which only the rows
-        of the items that its user rated have moved. The user embeddings have one row per user.
+        A message is the device's item embeddings (array "items"). Only rows of its user's items
+        have moved. User embeddings have one row per user.
         """
         items = np.asarray(model["items"], np.float32)
         own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
@@ -524,12 +530,12 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
 class LocalOnly(NoisyMf):
     """Parties that train alone by DP-SGD with gradient clipping, and never communicate.
 
-    Every party runs T T' steps of DP-SGD (T rounds of T' steps), by Abadi et al. 2016 as in section
+    Every party takes T T' steps of DP-SGD (T rounds of T' steps; Abadi et al. 2016), as in section
     4.3. The gradient of every rating, or of every user, is scaled to a norm of at most C. The sum
     gets noise of deviation z C. Embeddings are not projected.
 
-    The paper states no separate claim for this baseline. It gets the claims of VFL-SGDMF:
-    Proposition 2 with kappa = 0 (no steps that move items alone), and Theorems 3 and 4.
+    The claims are those of VFL-SGDMF, as the paper states none for this baseline: Proposition 2
+    with kappa = 0 (no steps that move items alone), and Theorems 3 and 4.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``trim``: theta, maximum number of ratings of a user per party; further ratings are left out.

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.streams import Streams
 class ItemSplit:
     """Division of the data by items: each party holds all users' ratings of some items.
 
-    The members of a party are the items that it holds. The system's ``split`` is one of two rules:
+    The system's ``split`` is one of two rules:
 
     - "random": items are divided at random in equal shares.
     - "category": there is one party per genre that has items (section 4.3).
@@ -48,12 +48,10 @@ class ItemSplit:
         return interactions.n_items if few else int(mf.parties)
 
     def divide_members(self, mf: Any, interactions: Interactions, rng: Generator) -> Sequence[Ints]:
-        """Divides the items (members) among the parties of the system ``mf``; returns their
-        indices.
+        """Divides the items among the parties of the system ``mf``; returns each party's indices.
 
-        The result has one array of ascending item indices per party. Raises InputError for
-        ``split`` "category" if the data have no genres, or if the number of genres with items
-        differs from ``mf.parties``.
+        The indices are ascending. Raises InputError for ``split`` "category" without genres, or if
+        the number of genres with items differs from ``mf.parties``.
         """
         if mf.split == "random":
             return _deal_indices(interactions.n_items, self.count_parties(mf, interactions), rng)
@@ -81,15 +79,15 @@ class ItemSplit:
         return sparse.csr_array(ratings[:, member_ids])
 
     def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
-        """Returns the factor on a party's steps: one over its mean number of ratings per user, at
-        most 1.
+        """Returns the factor on a party's steps: 1 divided by its mean number of ratings per user.
 
         ``n_users``: number of the party's users.
         ``ratings``: number of the party's ratings, or an array of such numbers.
 
-        In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of
-        rated pairs of a user and an item.
+        The factor is at most 1.
         """
+        # In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of
+        # rated pairs of a user and an item.
         # A mean below one rating counts as 1, because steps would otherwise be too long.
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
@@ -98,7 +96,7 @@ class ItemSplit:
 class UserSplit:
     """Division of the data by users: each party holds all ratings of some users.
 
-    Users are divided at random in equal shares. The members of a party are the users that it holds.
+    Users (the members of a party) are divided at random in equal shares.
 
     ``is_split_by_user``: whether the data are divided by users; always true.
     """
@@ -224,21 +222,19 @@ class Clipping:
         return sgd_mf.project_embeddings(rows, self.max_squared_norm, self.min_entry)
 
     def get_sensitivity(self, n_ratings: int, with_users: bool) -> float:
-        """Returns the largest change of a step's gradient sum by adding or removing n ratings of
-        one user.
+        """Returns the largest change of a step's gradient sum by adding or removing n ratings.
 
-        ``n_ratings``: number n of the ratings.
-        ``with_users``: whether the sum has gradients with respect to user embeddings u, besides
-            those with respect to item embeddings v.
+        ``n_ratings``: number n of the ratings, all of one user.
+        ``with_users``: whether the sum has gradients with respect to user embeddings u, not only
+            with respect to item embeddings v.
 
-        The result is
+        If gradients are scaled, the result is the smaller of ``user_clip_norm`` and n times
+        ``rating_clip_norm``. Otherwise it is, for the largest rating R,
 
-        - for scaled gradients: the smaller of ``user_clip_norm`` and n times ``rating_clip_norm``;
-        - otherwise for u and v: 2 R^(3/2) sqrt(n^2 + n); the paper has 2 sqrt(2) R^(3/2) n;
-        - otherwise for v alone: 2 R^(3/2) sqrt(n); the paper has 2 R^(3/2) n.
+        - for u and v: 2 R^(3/2) sqrt(n^2 + n); the paper has 2 sqrt(2) R^(3/2) n;
+        - for v alone: 2 R^(3/2) sqrt(n); the paper has 2 R^(3/2) n.
 
-        R is the largest rating. The formulas hold for embeddings of norm^2 <= R and errors in [-R,
-        R].
+        These formulas hold for embeddings of norm^2 <= R and errors in [-R, R].
         """
         # One rating has gradients of norm at most 2 R^(3/2) with respect to u and to v. One user's
         # gradients with respect to u may add up; those with respect to v are in different rows.
@@ -271,12 +267,11 @@ class Clipping:
         return GOLDEN_RATIO if nonnegative and not scaled else 2.0
 
     def bound_user_distance(self, n_ratings: int, with_users: bool) -> float:
-        """Returns the largest distance between two users' gradient sums, if each has a row in the
-        table of user embeddings.
+        """Returns an upper bound on the distance between the gradient sums of two users.
 
         ``n_ratings``: maximum number of ratings of each user.
-        ``with_users``: whether the sums have gradients with respect to user embeddings, besides
-            those with respect to item embeddings.
+        ``with_users``: whether the sums have gradients with respect to the two user embeddings, in
+            different rows.
         """
         if self.max_distance_ratio < 2.0 and with_users:
             size = math.sqrt(2.0 * n_ratings * n_ratings + self.max_distance_ratio**2 * n_ratings)
@@ -288,11 +283,10 @@ class Clipping:
 class StepRatings:
     """Ratings that are sampled in many gradient steps, sorted by step.
 
-    ``step_starts``: index of each step's first rating among the sampled ratings, (n_steps + 1,);
-        step t has the ratings ``step_starts[t]`` to ``step_starts[t + 1]`` - 1.
-    ``data_indices``: index of each rating in the data array of the sparse table of ratings,
-        (n_ratings,).
-    ``user_rows``: row (user) of each rating, (n_ratings,); rows ascend within a step.
+    ``step_starts``: index of each step's first rating, (n_steps + 1,). Step t has the ratings
+        ``step_starts[t]`` to ``step_starts[t + 1]`` - 1.
+    ``data_indices``: index of each rating in the data array of the sparse table of ratings.
+    ``user_rows``: row (user) of each rating; rows ascend within a step.
     """
 
     step_starts: NDArray[np.int64]
@@ -306,7 +300,8 @@ class StepRatings:
         """Creates the sampled ratings of many steps from the rows (users) that each step samples.
 
         ``ratings``: all ratings, users by items.
-        ``steps``, ``chosen``: for each sampled row, the index of the step (ascending) and the row.
+        ``steps``: for each sampled row, the index of its step, in ascending order.
+        ``chosen``: the sampled rows, in the order of ``steps``.
         ``count``: number of steps.
 
         All ratings of a sampled row belong to the step.
@@ -336,8 +331,7 @@ def sum_gradients(
     clipping: Clipping = Clipping(),
     sampled: StepRatings | None = None,
 ) -> tuple[Floats, Floats]:
-    """Returns the summed gradients of ratings with respect to user embeddings, and to item
-    embeddings.
+    """Returns the sums of ratings' gradients with respect to user and to item embeddings.
 
     ``users``, ``items``: embeddings, one row per user or item.
     ``ratings``: table of ratings, users by items.

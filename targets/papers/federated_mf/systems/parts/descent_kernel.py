@@ -35,8 +35,7 @@ def add_gradients(
 
     ``users``, ``items``: embeddings, one row per user or item.
     ``entries``: user (ascending), item and value of each rating.
-    ``user_sums``, ``item_sums``: sums of the gradients with respect to ``users`` and to ``items``,
-        and in their shapes.
+    ``user_sums``, ``item_sums``: sums of gradients, in the shapes of ``users`` and ``items``.
     ``clipping``: fields of ``Clipping``, in their order.
     """
     _accumulate(users, items, entries, user_sums, item_sums, clipping)

@@ -41,10 +41,10 @@ _START_KEY = 102  # key of the random stream that draws initial embeddings
 
 
 class AveragedExchange(party_mf.Exchange):
-    """Protocol of T rounds of T' local steps each; after each round the server averages embeddings.
+    """Protocol of T rounds of T' local steps; after each round the server averages embeddings.
 
-    There are two tables of embeddings, of users and of items. Parties upload one table (the shared
-    table), and keep the other (their own table).
+    Parties upload one table of embeddings, of users or of items (the shared table). They keep the
+    other table (their own table).
 
     ``shared_table``: the shared embeddings, "users" or "items".
     ``message_name``: name of the uploaded array.
@@ -72,12 +72,11 @@ class AveragedExchange(party_mf.Exchange):
         """
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
-        """Runs the training of the system ``mf``; yields one round at a time, and returns the
-        result.
+        """Runs the training of the system ``mf``; yields its rounds, and returns the result.
 
-        A round has the broadcast and all parties' messages. Memory beyond the yielded rounds is 2 s
-        + 1 tables of shared embeddings, for s parties.
+        A round has the broadcast and all parties' messages.
         """
+        # Memory beyond the yielded rounds is 2 s + 1 tables of shared embeddings, for s parties.
         rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shared_table]
         first = shared = init_embeddings(rng.random((rows, mf.factors)), mf.bound, mf.spread)
         parties = mf.make_parties(interactions, shared, rng)
@@ -92,13 +91,12 @@ class AveragedExchange(party_mf.Exchange):
     def collect_uploads(
         self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
     ) -> Component:
-        """Runs the local steps of every party (equations 4, 5); returns the uploads, one shared
-        table per party.
+        """Runs the local steps of every party (equations 4, 5); returns one shared table per party.
 
         ``shared``: shared embeddings of this round.
         ``number``: index of the round.
 
-        The parties' own tables are updated in place, unless ``has_party_table_steps`` is false.
+        The parties' own tables are updated, too, unless ``has_party_table_steps`` is false.
         """
         # Steps on own tables are multiplied by the party's share of all users or items.
         out = np.empty((len(parties), *shared.shape), np.float32)
@@ -134,8 +132,8 @@ class AveragedExchange(party_mf.Exchange):
 class UserAveraging(AveragedExchange):
     """Protocol of the vertical setting (Figure 3a): the server averages user embeddings U.
 
-    A message is the table U^(k) of party k, n x p in float32 as in Figure 2, for n users and p
-    factors; the broadcast is U. At the end, user and item embeddings are published (section 4).
+    The server broadcasts U. Party k sends its table U^(k), n x p in float32 (Figure 2), for n users
+    and p factors. At the end, user and item embeddings are published (section 4).
 
     ``n_tuning_steps``: number kappa of steps after the last round, which move item embeddings
         alone.
@@ -163,11 +161,10 @@ class UserAveraging(AveragedExchange):
         return TrainingResult(release, release)
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
-        """Returns the requested messages: the table "users" of a party of one user, (1, p) for p
-        factors.
+        """Returns the requested messages: the table "users", shape (1, p), of parties of one user.
 
-        The broadcast "users" has one row per user, or one row for all users. Raises InputError if
-        it is missing or has another shape.
+        The broadcast "users" has one row of p factors per user, or one for all. Raises InputError
+        if it is missing or misshapen.
         """
         # The party projects the broadcast to the constraints of its embeddings, because a malicious
         # server could otherwise cause gradients of any length.
@@ -228,8 +225,8 @@ class ItemAveraging(AveragedExchange):
 
         ``items``: item embeddings after the last round.
 
-        The steps use all ratings of the party, without trimming and noise. The party's user
-        embeddings are updated in place. Without tuning steps nothing changes.
+        Steps use all ratings, without trimming and noise. User embeddings are updated, too. Without
+        tuning steps nothing changes.
         """
         # User embeddings are first fitted to the item embeddings. Then user and item embeddings
         # take ``n_tuning_steps`` steps, and are projected to the constraints of equation 6.
@@ -268,9 +265,9 @@ class ItemAveraging(AveragedExchange):
 class EmbeddingRelease(party_mf.Exchange):
     """Protocol in which parties train alone and then publish their user and item embeddings.
 
-    A party takes T T' local steps (T rounds of T' steps). Then it sends one message: the arrays
-    "users" (n, p) and "items" (m, p), for n users, m items and p factors. A party sends only the
-    rows of its own items. Central baselines use the protocol, too (section 4.3).
+    After T T' local steps, a party sends one message: the arrays "users" (n, p) and "items" (m, p),
+    for n users, m items and p factors. Only the rows of its own items are sent. Central baselines
+    use the protocol, too (section 4.3).
     """
 
     is_single_round = True
@@ -343,8 +340,8 @@ def draw_user_item_vectors(
 ) -> tuple[Floats, Floats]:
     """Draws initial user and item embeddings of n parties of one user each.
 
-    The results have shapes (n, p) and (n, m, p), for m items and p factors. All draws of a party
-    come from its own stream.
+    The shapes are (n, p) and (n, m, p), for m items and p factors. All draws of a party come from
+    its own stream.
     """
     (n, m), p = ratings.shape, mf.factors
     uniform = streams.derive(_START_KEY).draw_uniform((m + 1) * p).reshape(n, m + 1, p)
@@ -355,9 +352,8 @@ def draw_user_item_vectors(
 def get_broadcast_items(mf: PartyMf, request: UploadRequest) -> tuple[Floats, Floats]:
     """Returns the current and the initial item embeddings from the requested broadcast.
 
-    Each table has one row per item, and is projected onto the set of equation 6 (entries of at
-    least 0, squared norm of at most ``mf.bound``). The initial table ("first") is by default the
-    current table.
+    Each table has one row per item, projected to entries >= 0 and norm^2 <= ``mf.bound``. The
+    initial table ("first") is by default the current one.
     """
     shape, sent = (request.profiles.n_items, mf.factors), request.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
@@ -370,7 +366,7 @@ def init_user_embeddings(
 ) -> Floats:
     """Returns the initial user embeddings of parties of one user each, one row per party.
 
-    If the system ``mf`` pre-trains users, the embeddings are fitted to the ratings ``full`` at the
+    If the system ``mf`` pre-trains users, embeddings are fitted to the ratings ``full`` at the
     initial item embeddings ``first``. Otherwise they are random.
     """
     if mf.n_fit_steps:
@@ -384,8 +380,8 @@ def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any
     ``parties``: the parties, each of which holds some users.
     ``items``: item embeddings of each party, (parties, items, factors).
 
-    The result has "users", the user embeddings with one row per user; "items"; and "home", the
-    index of each user's party.
+    The arrays are "users" (user embeddings, one row per user), "items", and "home" (index of each
+    user's party).
     """
     n, p = sum(len(party.member_ids) for party in parties), items.shape[2]
     users, home = np.empty((n, p), np.float32), np.empty(n, np.int64)
@@ -403,24 +399,25 @@ _FFT_ERROR = 1e-13  # probability that may be a rounding error of the Fourier tr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropoutMechanism(Checked):
-    """Mechanism from one device's gradient to the messages of several rounds in which devices may
-    drop out.
+    """Mechanism from one device's gradient to the messages of several rounds with dropouts.
 
-    A round (``NoiseReplacement``) has two messages per device. The first message is the gradient
-    with noise. The second message, the replacement, exchanges this noise for new noise. Each honest
-    device, also the protected one, may drop out before either message, independently of all data.
-    The server knows which devices drop out. Survivors are the devices whose first message arrived.
+    In a round (``NoiseReplacement``), the first message is a device's gradient with noise. The
+    second message, the replacement, exchanges this noise for new noise. Each honest device, also
+    the protected one, may drop out before either message, independently of all data. The server
+    knows which devices drop out.
 
     ``sigma``: standard deviation of the noise in the sum of a round's messages, as the paper claims
         it.
-    ``sensitivity``: largest absolute value of the device's gradient, which is one number here.
+    ``sensitivity``: largest value of the device's gradient, which is one number here.
     ``n_users``: number of devices n.
-    ``omega``: tolerated share of dropouts; a round with at most (1 - omega) n survivors halts.
+    ``omega``: tolerated share of dropouts; a round is halted if at most (1 - omega) n first
+        messages arrive.
     ``dropout``: probability with which an honest device drops out before a message.
     ``n_rounds``: number of rounds.
     ``is_protocol_repaired``: whether the devices send replacements of the repaired protocol.
     ``n_colluding``: number of devices, among the n, that never drop out and reveal their noise.
-    ``overstated``: number of survivors that the server announces, divided by the true number.
+    ``overstated``: number of first messages that the server announces, divided by the number that
+        arrived.
 
     An output has one row [m, r, S, sum of R_i] per round:
 
@@ -467,17 +464,15 @@ class DropoutMechanism(Checked):
         return (self.n_rounds, 4)
 
     def list_survivor_probs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
-        """Lists the possible numbers of devices that send each message of a round, and their
-        probabilities.
+        """Lists the possible numbers of messages of a round, and their probabilities.
 
         The three arrays are
 
         - m, the number of devices that send the first message;
         - r, the number of devices that send the second message;
-        - the probability that the pair (m, r) occurs and that the protected device sends its first
-          message.
+        - the probability of the pair (m, r), and that the protected device sends its first message.
 
-        Pairs (m, r) of halted rounds and very unlikely pairs are left out.
+        Halted rounds and very unlikely pairs are left out.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.n_colluding
         m = 1 + self.n_colluding + _list_likely_values(others, stays)
@@ -522,8 +517,8 @@ class DropoutMechanism(Checked):
         ``output``: rows [m, r, S, sum of R_i] per round, as in the class's docstring.
         ``value``: the device's gradient.
 
-        The log-density of a round has two terms: the log-probability of the numbers of devices m
-        and r, and the log-density of the sums S and sum of R_i, given m and r.
+        A round has two terms: the log-probability of m and r, and the log-density of both sums
+        given m and r.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         masked, replaced, probability = self.list_survivor_probs()
@@ -553,9 +548,12 @@ class DropoutMechanism(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of delta at ``epsilon``.
 
-        Delta is the mean over the dropouts of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with
-        eps = ``epsilon`` and the normal distribution function Phi. mu^2 is summed over the rounds
-        that the protected device survived (``list_mu_squared_probs``).
+        Delta is the mean over the dropouts of
+
+            Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu),    eps = ``epsilon``,
+
+        with the normal distribution function Phi. mu^2 is the sum over the rounds in which the
+        protected device sends its first message (``list_mu_squared_probs``).
         """
         squares, probability = _sum_mu_squared(self)
         mu = np.sqrt(squares)
@@ -566,8 +564,8 @@ class DropoutMechanism(Checked):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one Gaussian mechanism per round.
 
-        Its noise is the part of all devices' noise that the adversary does not know. The event is
-        for the tolerated dropouts that leave the least unknown noise (``min_variance``).
+        Its noise is the noise that the adversary does not know, at the tolerated dropouts that
+        leave least of it (``min_variance``). Without such noise the event is ``NonPrivateDpEvent``.
         """
         left = self._min_variance()
         if left == 0.0:
@@ -579,7 +577,7 @@ class DropoutMechanism(Checked):
         """Lists the possible values of mu^2 in one round, and their probabilities.
 
         mu is ``sensitivity`` divided by the deviation of the noise that the adversary does not
-        know. Only rounds count in which the protected device's gradient is in the sum.
+        know. Rounds without the protected device's gradient are left out.
         """
         masked, replaced, probability = self.list_survivor_probs()
         zeta1, zeta2 = self._compute_zetas(masked)

@@ -58,11 +58,10 @@ class LocalMf(System):
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
-        training.
+        """Returns keyword arguments of ``TrainingCost.estimate``, for the cost of a training.
 
-        A message is stored as one row of the item table and 24 further bytes. Every round, and each
-        of the ``fitting`` steps that fit user embeddings, is one pass over the ratings.
+        A message has one row of the item table and 24 further bytes. Every round and every
+        ``fitting`` step is one pass over the ratings.
         """
         passes = self.rounds + self.fitting
         return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
@@ -70,8 +69,8 @@ class LocalMf(System):
     def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Returns the initial user embeddings, one row per user; they never leave the devices.
 
-        By default all user embeddings are equal. A subclass may fit them to the users' ``ratings``
-        at the initial item embeddings ``first``, which have one row per item.
+        By default all are equal. A subclass may fit them to the users' ``ratings`` at the initial
+        item embeddings ``first``, one row per item.
         """
         one = sgd_mf.make_initial_user(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
@@ -86,8 +85,8 @@ class LocalMf(System):
         ``model``: the broadcast, as arrays by name.
         ``streams``: one random stream per device.
 
-        The messages are named arrays. A device's message depends only on its own row of
-        ``ratings``, its own embedding and stream, and the broadcast.
+        The messages are arrays by name, one message per device. A message depends only on the
+        device's own ratings, embedding and stream, and on the broadcast.
         """
 
     @abstractmethod
@@ -98,7 +97,7 @@ class LocalMf(System):
 
         ``round_index``: index of the round.
         ``model``: the broadcast, as arrays by name.
-        ``collect_messages``: function that computes the messages of all devices for a broadcast.
+        ``collect_messages``: function that computes all devices' messages for a broadcast.
         ``rng``: source of the server's randomness.
         """
 
@@ -133,10 +132,10 @@ class LocalMf(System):
         return system.TrainingResult({"items": items, "first": first}, {"items": items})
 
     def make_messages(self, request: UploadRequest) -> Messages:
-        """Returns the messages that devices send in their first round, for the requested broadcast.
+        """Returns the messages of devices in their first round, for the requested broadcast.
 
-        User embeddings are those before the first round. A system that needs the number of users
-        reads it from the array "users" of the broadcast; by default it is 1.
+        The user embeddings are the initial ones. A system that needs the number of users reads it
+        from the broadcast array "users", by default 1.
         """
         model, rows = self.fill_broadcast(request.broadcast, request.profiles), request.sender_rows
         ratings = sgd_mf.check_ratings(request.profiles, self.bound)
@@ -175,9 +174,9 @@ _RATING_KEY = 2  # key of the random stream that draws the rating to send
 class PretrainedMf(LocalMf):
     """Base class of systems with pre-trained users, whose message is one rating's noisy gradient.
 
-    Before the rounds, devices fit their user embeddings to the initial item embeddings V (stage 1,
-    step c1 of Figure 3d), and keep them. The server and every device project V. A user without
-    ratings sends only noise.
+    Before the rounds, devices fit their user embeddings to the initial item embeddings (stage 1,
+    step c1 of Figure 3d), and keep them. The server and every device project item embeddings. A
+    user without ratings sends only noise.
 
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; the paper prints
         none.
@@ -259,8 +258,8 @@ class PretrainedMf(LocalMf):
         ``streams``: one random stream per device.
         ``noise_sigma``: standard deviation of the noise on every entry.
 
-        Each device draws one of its ratings uniformly. A message has shape (m, p), for m items and
-        p factors.
+        Each device draws one of its ratings uniformly; without ratings it sends only noise. A
+        message has shape (m, p), for m items and p factors.
         """
         items = sgd_mf.project_embeddings(model["items"], self.bound)
         counts = np.diff(ratings.indptr)

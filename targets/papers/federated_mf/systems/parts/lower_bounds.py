@@ -25,26 +25,26 @@ from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBoundMechanism(Checked):
-    """Lower bound of a system's privacy curve, from a simpler mechanism that the system's runs
-    mostly follow.
+    """Lower bound of a system's privacy curve, from a simpler mechanism that most runs follow.
 
-    The neighbouring inputs are data with a value (such as a rating) and data without it. Some runs
-    are regular, and the adversary can recognize them. In a regular run the adversary's view is an
-    output of the mechanism, except with a small probability.
+    The neighbouring inputs are data with a value (such as a rating) and data without it. The
+    adversary recognizes runs that are regular. In a regular run the adversary's view is an output
+    of the mechanism, except with a small probability (the run deviates).
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
     ``p_follows``: probability that a run is regular, with or without the value.
-    ``p_deviates_present``: largest probability that a regular run deviates from the mechanism, for
-        data with the value.
-    ``p_deviates_absent``: largest probability that a regular run deviates from the mechanism, for
-        data without the value.
+    ``p_deviates_present``: largest probability that a regular run deviates, for data with the
+        value.
+    ``p_deviates_absent``: largest probability that a regular run deviates, for data without the
+        value.
 
     Let P and Q be the mechanism's output distributions with and without the value. For every set S
     of outputs, the delta of the system at epsilon eps is at least
 
         p_follows (P(S) - e^eps Q(S)) - p_deviates_present - e^eps p_deviates_absent.
 
-    All other properties are those of ``mechanism``.
+    ``delta`` takes the delta of ``mechanism`` for P(S) - e^eps Q(S). All other properties are those
+    of ``mechanism``, except ``worst_case``, which is None.
     """
 
     mechanism: Mechanism
@@ -176,13 +176,13 @@ def _count_falling_steps(total: int) -> int:
 def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a mechanism at least as private as the training, for adding or removing a rating.
 
-    Its epsilon is therefore a lower bound on the epsilon of the training.
+    A lower bound on the mechanism's epsilon is therefore a lower bound for the training.
 
     ``system``: the system, whose item embeddings are the messages.
     ``n_users``, ``n_items``: numbers of all users and items.
 
-    None if no bound is known: for one factor, for fewer than four items, or if steps are so long
-    that item embeddings may reach the bounds of the projection.
+    None if no bound is known: for one factor, for fewer than four items, or if long steps may move
+    item embeddings to the bounds of the projection.
     """
     # The user of the rating has k = n_items // 2 - 1 other ratings x, of items with embeddings v.
     # In the rows of these items the gradients are -2 u (x - u.v), for the user embedding u. The
@@ -216,13 +216,13 @@ def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mech
 def make_user_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a mechanism at least as private as the training, for adding or removing a user.
 
-    Its epsilon is therefore a lower bound on the epsilon of the training.
+    A lower bound on the mechanism's epsilon is therefore a lower bound for the training.
 
     ``system``: the system, whose item embeddings are the messages.
     ``n_users``, ``n_items``: numbers of all users and items.
 
-    None if no bound is known: for fewer than two items, or if steps are so long that item
-    embeddings may reach the bounds of the projection.
+    None if no bound is known: for fewer than two items, or if long steps may move item embeddings
+    to the bounds of the projection.
     """
     # The user has theta (``system.trim``) ratings, or fewer if the catalogue has fewer than 2 theta
     # items; theta below is this number. The server chooses initial item embeddings with which the
