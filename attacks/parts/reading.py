@@ -202,13 +202,15 @@ def calibrate(
 ) -> Evidence:
     """Weakens overconfident log-likelihood ratios, so that they agree with items' known popularity.
 
-    Usually the result is the ratios, weakened by ``shadow_factors`` if they are given. It differs
-    in two cases:
+    The ratios are weakened by ``shadow_factors``; without these factors they stay unchanged. The
+    known popularity (``item_odds``) has a likelihood under any ratios, which changes the result in
+    two cases:
 
-    - if popularity is clearly likelier under the original ratios: only large ratios are limited
-      (``Calibration.saturation``);
-    - if popularity is clearly likelier without messages: the original ratios are multiplied by the
-      factor from 0 to 1 that makes popularity likeliest. This case has priority.
+    - The original ratios give popularity a clearly higher likelihood than the weakened ratios: only
+      large ratios are limited (``Calibration.saturation``).
+    - Ratios of 0, as without messages, give popularity a clearly higher likelihood than the result
+      so far: the original ratios are multiplied by the factor from 0 to 1 with the highest
+      likelihood.
 
     Infinite ratios, whose entries are proved, stay unchanged.
 
