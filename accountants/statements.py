@@ -17,12 +17,12 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class StatementKind(StrEnum):
-    """Topic of a statement in a paper.
+    """Subject of a statement in a paper.
 
-    - ``PRIVACY``: the information that leaks about a user.
+    - ``PRIVACY``: information about users that leaks.
     - ``ESTIMATOR``: the server's estimate from the uploads.
     - ``UTILITY``: the comparison of systems or settings.
-    - ``TYPO``: the wording of the paper, which differs from its authors' method.
+    - ``TYPO``: a printed formula or step that differs from the method that the authors mean.
     """
 
     PRIVACY = "privacy"  # the information that leaks about a user
@@ -299,7 +299,7 @@ def _to_float(value: object) -> float:
 def check_epsilon(epsilon: float) -> float:
     """Returns ``epsilon`` as a float. Raises InputError if it is not a number in [0, inf]."""
     if not _to_float(epsilon) >= 0:
-        raise InputError(f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. Give a number.")
+        raise InputError(f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. Give 1.0, e.g.")
     return float(epsilon)
 
 
@@ -375,7 +375,7 @@ class Witness:
     def __post_init__(self) -> None:
         for name in ("probability_a", "probability_b"):
             if not getattr(self, name) >= 0:
-                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)!r}. Mend {name}.")
+                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)!r}. Give 0 or 1.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

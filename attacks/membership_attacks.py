@@ -69,7 +69,7 @@ class InteractionMembership:
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := assign_pseudonyms(view):
             if background.known_items is None:
-                raise InputError("Expected background.known_items, got None. Give known items.")
+                raise InputError("Expected background.known_items, got None. Give users' items.")
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = compute_posterior(evidence)
             by_message = compute_sender_probs(chance, background.known_items[users])
@@ -155,13 +155,13 @@ class UserMembership:
         InputError unless the background has profiles and at least two reference trainings.
         """
         profiles, included = background.profiles, background.is_in_training
-        if profiles is None or included is None or len(background.reference_views) < 2:
+        if len(views := background.reference_views) < 2 or profiles is None or included is None:
             raise InputError(
-                "Expected profiles, is_in_training and 2 or more reference_views in background, "
-                f"got {len(background.reference_views)} views, or None otherwise. Give all three."
+                "Expected background with profiles, is_in_training, >= 2 reference_views, got "
+                f"{type(profiles).__name__}, {type(included).__name__}, {len(views)}. Give all 3."
             )
         features = _measure_features(view, profiles)
-        known = np.stack([_measure_features(each, profiles) for each in background.reference_views])
+        known = np.stack([_measure_features(each, profiles) for each in views])
         # Training moves a value for everybody.
         features = features - features.mean(axis=0)
         known = known - known.mean(axis=1, keepdims=True)
@@ -184,8 +184,8 @@ def _measure_features(view: View, profiles: sparse.csr_array) -> Floats:
             parts.append(profile_fit.infer_participation(view, profiles)[:, None])
         if not parts:
             raise InputError(
-                f"Expected client code that computes {profiles.shape[0]} users' messages within "
-                f"{profile_fit.MAX_EMULATION_SECONDS:g} seconds, got slower code. Give fewer users."
+                "Expected few enough users to compute their messages in "
+                f"{profile_fit.MAX_EMULATION_SECONDS:g} s, got {profiles.shape[0]}. Use fewer."
             )
         features = np.concatenate(parts, axis=1)
         view.cache[_MEMO] = profiles, features

@@ -627,7 +627,7 @@ class Reports(Component):
     coordinates: flat index of the reported coordinate in the matrix, per report (n, k)
     is_positive: whether the report is +B, per report (n, k)
     magnitude: the public number B
-    shape: shape of the matrix, (M, F)
+    shape: shape (M, F) of the client's matrix, from which each report takes one coordinate
     clean_messages: the matrices that the reports describe; None if the system does not keep them
     """
 

@@ -321,9 +321,10 @@ class RoundView:
 
     @property
     def is_cleartext(self) -> bool:
-        """Whether every part of ``uploads`` is also in ``cleartext``.
+        """Whether secure aggregation would hide nothing: every component of ``uploads`` is also in
+        ``cleartext``, linked to its senders.
 
-        Such uploads are linked to their senders even under secure aggregation.
+        False if ``uploads`` or ``cleartext`` is None.
         """
         if self.uploads is None or self.cleartext is None:
             return False

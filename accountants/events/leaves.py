@@ -295,7 +295,7 @@ def _add_leaves(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent
     if isinstance(event, SelfComposedDpEvent):
         if event.count != int(event.count) or event.count < 1:
             raise InputError(
-                f"Expected a whole count >= 1 in SelfComposedDpEvent, got {event.count!r}. Mend it."
+                f"Expected whole count >= 1 in SelfComposedDpEvent, got {event.count!r}. Change it."
             )
         _add_leaves(event.event, times * int(event.count), totals)
     elif isinstance(event, ComposedDpEvent):

@@ -117,15 +117,15 @@ class ProbabilityTable:
         """
         if (ratios := self._count_ratios()) > 2:
             raise InputError(
-                f"Expected at most 2 probability ratios of outputs if n_copies={self.n_copies}, "
-                f"got {ratios} ratios. Set n_copies=1, or call compute_bound for a lower bound."
+                f"Expected outputs with at most 2 distinct likelihood ratios if n_copies > 1, got "
+                f"{ratios} with n_copies={self.n_copies}. Set n_copies=1, or use compute_bound."
             )
         together, all_tried = self._list_joint_outputs()
         if not all_tried:
             raise InputError(
                 "Expected n_groups=1, or 2 inputs and n_copies low enough to try all input pairs, "
                 f"got {len(self.log_probs)} inputs, n_groups={self.n_groups}, "
-                f"n_copies={self.n_copies}. Set n_copies=1, or use compute_bound for a lower bound."
+                f"n_copies={self.n_copies}. Set n_groups=1, or use compute_bound for a lower bound."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 

@@ -59,7 +59,7 @@ class CompositionRule:
         least = Pld().bound(event, delta=self.delta, scope=scope).epsilon
         return min(self.n_mechanisms * epsilon, least), self.delta
 
-    def convert_to_part(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def convert_to_single(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes (epsilon, delta) of a lower bound for a single mechanism from a lower bound for
         the composition.
 
@@ -104,7 +104,7 @@ class GroupPrivacyRule:
         log_delta = math.log(delta) + self._log_growth(epsilon)
         return self.group_size * epsilon, math.exp(log_delta) if log_delta < 0.0 else 1.0
 
-    def convert_to_part(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def convert_to_single(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes (epsilon, delta) of a lower bound for a change of one unit from a lower bound
         for the whole group.
 
@@ -133,7 +133,7 @@ ConversionRule = CompositionRule | GroupPrivacyRule
 
 def _check_count(name: str, count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InputError(f"Expected {name} as a whole number >= 1, got {count!r}. Change {name}.")
+        raise InputError(f"Expected {name} as a whole number >= 1, got {count!r}. Give 1 or more.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def convert_bound(
     epsilon, delta_there = bound.epsilon, bound.delta
     for step in steps if up else steps[::-1]:
         if step.rule is not None:
-            move = step.rule.convert_to_whole if up else step.rule.convert_to_part
+            move = step.rule.convert_to_whole if up else step.rule.convert_to_single
             epsilon, delta_there = move(epsilon, delta_there)
     if not delta_there < 1.0:
         raise InputError(

@@ -203,13 +203,15 @@ def calibrate(
 ) -> Evidence:
     """Weakens overconfident log-likelihood ratios, so that they agree with items' known popularity.
 
-    The first case that applies decides:
+    The ratios are weakened by ``shadow_factors``; without these factors they stay unchanged. The
+    known popularity (``item_odds``) has a likelihood under any ratios, which changes the result in
+    two cases:
 
-    - Popularity is clearly likelier without messages: all ratios are multiplied by one factor from
-      0 to 1, which makes popularity likeliest.
-    - Popularity is clearly likelier under the original ratios than under those weakened by
-    ``shadow_factors``: only large ratios are limited (``Calibration.saturation``).
-    - Otherwise the ratios are weakened by ``shadow_factors``, if given.
+    - The original ratios give popularity a clearly higher likelihood than the weakened ratios: only
+      large ratios are limited (``Calibration.saturation``).
+    - Ratios of 0, as without messages, give popularity a clearly higher likelihood than the result
+      so far: the original ratios are multiplied by the factor from 0 to 1 with the highest
+      likelihood.
 
     Infinite ratios, whose entries are proved, stay unchanged.
 

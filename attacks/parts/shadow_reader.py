@@ -175,7 +175,7 @@ def run_on_accepted(
             )
         if len(places) < min_accepted:
             raise InputError(
-                f"Expected code to run on {min_accepted} histories, got fewer. Mend it:{left_out}"
+                f"Expected code for {min_accepted} histories, got {len(places)}. Mend it:{left_out}"
             )
 
 

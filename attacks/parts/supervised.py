@@ -390,7 +390,7 @@ class SupervisedAttack(ABC):
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
             raise InputError(
                 "Expected background.known_users and one class for each in known_classes, got "
-                f"{known!s:.40} and {labels!s:.40}. Give one class per known user."
+                f"{known!s:.40} and {labels!s:.40}. Give one class per user, for 1 user or more."
             )
         among = background.subjects
         unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)

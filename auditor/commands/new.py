@@ -27,7 +27,7 @@ def command(
     """Write template files for your own system: module, claim, small data, and a passing test."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
         raise InputError(
-            f"Expected a letter, then letters, digits, - or _, got {name!r:.60}. Give another name."
+            f"Expected NAME as a letter, then letters, digits, - or _, got {name!r:.60}. Rename it."
         )
     module = name.replace("-", "_").lower()
     made = {

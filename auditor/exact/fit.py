@@ -187,12 +187,12 @@ def _test_input(
     Raises InputError if a drawn output is impossible, or if the claimed distribution does not sum
     or integrate to 1.
     """
-    where = f"Under the input {format_value(value)}"
+    where = f"Under the input {(label := format_value(value))}"
     impossible = np.flatnonzero(np.isneginf(log))
     if len(impossible):
         raise InputError(
-            f"{where}, the output {format_value(drawn[impossible[0]])} was drawn, which is "
-            "impossible under the claimed distribution. Correct log_prob or the sampler."
+            f"Expected log_prob > -inf for outputs drawn under the input {label}, got -inf for "
+            f"{format_value(drawn[impossible[0]])}. Correct log_prob or the sampler."
         )
     # Cells are chosen on one half of the outputs and counted on the other half.
     half = len(drawn) // 2
@@ -213,9 +213,9 @@ def _test_input(
         mass = np.exp(dist.try_log_probs(atoms, (value,))[0])
     if mass.sum() > 1.0 + _ROUNDING:
         raise InputError(
-            f"{where}, the claimed probabilities of {len(atoms)} outputs that were drawn sum to "
-            f"{mass.sum():.6g}, which is above 1. Correct log_prob. It may return densities for "
-            "outputs that repeat."
+            f"Expected exp(log_prob) of drawn outputs to sum to at most 1 under the input {label}, "
+            f"got {mass.sum():.6g} for {len(atoms)} outputs. Correct log_prob. It may return "
+            "densities for outputs that repeat."
         )
     fresh = drawn[half:]
     count = _count_draws(atoms, fresh)
@@ -226,7 +226,7 @@ def _test_input(
         low = high = np.maximum(1.0 - mass.sum(keepdims=True), 0.0)
         edges = np.empty(0)
         if not smooth or len(rest) >= _CELLS:  # else almost all outputs are atoms
-            edges, low, high = _bound_masses(dist, value, rest, where, float(mass.sum()))
+            edges, low, high = _bound_masses(dist, value, rest, label, float(mass.sum()))
         inside = fresh[~np.isin(fresh, atoms)]
         cells = np.bincount(np.searchsorted(edges, inside, side="right"), minlength=len(edges) + 1)
         ends = [-np.inf, *edges, np.inf]
@@ -271,13 +271,13 @@ def _count_draws(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64
 
 
 def _bound_masses(
-    dist: OutputDistribution, value: Any, drawn: NDArray[Any], where: str, atoms: float
+    dist: OutputDistribution, value: Any, drawn: NDArray[Any], label: str, atoms: float
 ) -> tuple[Floats, Floats, Floats]:
     """Edges of intervals at quantiles of ``drawn``, and lower and upper limits of the claimed mass
     of every interval.
 
-    Raises InputError if the density, together with the total mass ``atoms`` of repeated outputs,
-    does not integrate to 1.
+    ``label`` is the text of the input ``value``. Raises InputError if the density, together with
+    the total mass ``atoms`` of repeated outputs, does not integrate to 1.
     """
     numbers = drawn[np.isfinite(drawn)].astype(np.float64)
     inner = np.linspace(0.0, 1.0, _CELLS + 1)[1:-1]
@@ -291,13 +291,13 @@ def _bound_masses(
     if not abs(total - 1.0) <= doubt:
         if atoms:
             raise InputError(
-                f"{where}, some outputs repeat, so that exp(log_prob) is a probability for them. "
-                f"These sum to {atoms:.6g}, and together with the density of all other outputs "
-                f"to {total:.6g} instead of 1. Correct the sampler or log_prob."
+                f"Expected log_prob with a total probability of 1 under the input {label}, got "
+                f"{total:.6g}: {atoms:.6g} as the sum of exp(log_prob) over outputs that repeat, "
+                "the rest as its integral over all others. Correct log_prob or the sampler."
             )
         raise InputError(
-            f"{where}, the claimed density integrates to {total:.6g}, not to 1. Correct the "
-            "normaliser of log_prob."
+            f"Expected exp(log_prob) to integrate to 1 under the input {label}, got {total:.6g}. "
+            "Correct log_prob, for example its normaliser."
         )
     owner = np.searchsorted(edges, grid[:-1], side="right")[cells.interval_index]
     mass = np.bincount(owner, weights=cells.masses[0], minlength=len(edges) + 1)

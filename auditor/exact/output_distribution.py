@@ -213,12 +213,12 @@ class OutputDistribution:
         return self.sampler.draw(value, np.random.default_rng(seed), size)
 
     def _with_outputs(self, outputs: list[Any]) -> OutputDistribution:
-        """A copy with the list of all outputs, encoded if necessary."""
+        """A copy with the list of all possible ``outputs``, encoded if NumPy cannot hold them."""
         reader = OutputEncoder.fit(outputs, as_string=True)
         every = check_outputs(
             outputs if reader is None else reader.encode(outputs),
             len(outputs),
-            "the list of all outputs",
+            "the argument outputs of Density",
         )
         return replace(self, outputs=every, sampler=replace(self.sampler, encoder=reader))
 

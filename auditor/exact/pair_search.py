@@ -487,9 +487,10 @@ class DivergenceSearch(PairSearch):
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
     def evaluate_outputs(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
-        """Computes a lower bound on the epsilon of the inputs ``a`` and ``b`` at ``delta``, from
-        the given ``outputs``.
+        """Computes the smallest epsilon at which the hockey-stick divergence of the inputs ``a``
+        and ``b``, summed over the given ``outputs``, is at most ``delta``.
 
+        The true epsilon is not smaller, because other outputs only add to the divergence.
         ``log_probs`` has the log-probabilities of the outputs under the two inputs, (2, outputs).
         Raises InputError if the probabilities sum to more than 1.
         """

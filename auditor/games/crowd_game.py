@@ -431,9 +431,11 @@ class RoundGame(CrowdGame):
 
 
 class TrainingGame(CrowdGame):
-    """Game with a canary (designed user) in a whole training with few users of the data.
+    """Game of a whole training, in which a canary (designed user) and a few users of the data take
+    part.
 
-    For clients without state, independent rounds of uploads may take the place of the training.
+    If clients keep no state between rounds, the game may simulate single uploads instead
+    (``can_skip_server``).
     """
 
     name = "training"
@@ -471,5 +473,5 @@ def _select_readable(
     read = {scope: values for scope, values in deltas.items() if not refused[scope.vantage]}
     if deltas and not read:
         reasons = "; ".join(f"{vantage}: {why}" for vantage, why in refused.items())
-        raise InputError(f"Expected messages that the attack can read, got none: {reasons}")
+        raise InputError(f"Expected messages that `by` can read, got: {reasons} Omit `by`.")
     return read

@@ -91,8 +91,8 @@ def _read_parties(recording: Recording, count: int) -> NDArray[np.int64]:
     numbers = _to_integers(recording.senders)
     if numbers is None or ((numbers < 0) | (numbers >= count)).any():
         raise InputError(
-            f"Expected party numbers 0 to {count - 1} as senders of {recording.path}, got, e.g., "
-            f"{recording.senders[-1]!s:.40}. Name each sender by the number of its party."
+            f"Expected party numbers 0 to {count - 1} as senders of {recording.path}, got "
+            f"{recording.senders!s:.60}. Name each sender by the number of its party."
         )
     return numbers
 
@@ -124,7 +124,7 @@ def _read_senders(path: Path) -> dict[str, str]:
                 if len(row) != 2 or row[0] in users:
                     raise InputError(
                         f"Expected one line sender,user per sender in {path}, got "
-                        f"{','.join(row)!r:.60} in line {rows.line_num}. Correct the line."
+                        f"{','.join(row)!r:.60} in line {rows.line_num}. Correct or remove it."
                     )
                 users[row[0]] = row[1]
     except (UnicodeDecodeError, csv.Error) as error:

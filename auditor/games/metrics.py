@@ -66,8 +66,8 @@ def estimate_mean(
     Raises InputError if there are no values, or if a value is not finite.
     """
     data = np.asarray(values, dtype=np.float64)
-    if len(data) == 0 or not np.isfinite(data).all():
-        raise InputError("Expected finite values of users, got none, NaN or inf. Mend the attack.")
+    if len(bad := data[~np.isfinite(data)]) or not len(data):
+        raise InputError(f"Expected a finite value per user, got {bad[:1]}. Give finite values.")
     replicates = draw_bootstrap_weights(len(data), rng) @ data / len(data)
     return make_bootstrap_interval(float(data.mean()), replicates, len(data), confidence, min_value)
 

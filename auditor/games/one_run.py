@@ -435,6 +435,9 @@ class OneRunGame(canary_game.CanaryGame):
 
     Each canary has one of two histories at random. All scopes (unit, adjacency, adversary) that
     need the same histories share the training.
+
+    ``chunk_size``: number of runs that are simulated together; 1, because a run is a whole training
+        with all canaries.
     """
 
     name = "one-run"

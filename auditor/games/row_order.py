@@ -121,8 +121,8 @@ class SimulatedClient:
             text = f"Expected a message of the client's code, got {got}. Correct this code."
             raise RefusedHistoriesError(text, accepted) from error
         if (large := flag_oversized(sent)).any():
-            got = f"numbers above {MAX_USABLE_NUMBER:g} or NaN"
-            raise RefusedHistoriesError(f"Expected finite messages, got {got}. Clip them.", ~large)
+            got = f"numbers above {MAX_USABLE_NUMBER:g} or NaN. Clip numbers, and omit NaN"
+            raise RefusedHistoriesError(f"Expected finite messages, got {got}.", ~large)
         return sent
 
     def _accepts(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:

@@ -76,7 +76,7 @@ class ReleasedCode:
                 drawn = FAMILIES["mechanisms"].load_class(entry.draws)(**own)
             except TypeError as error:
                 raise InputError(
-                    f"Expected valid settings of {entry.draws}, got {own}: {error}. Correct them."
+                    f"Expected settings of {entry.draws}, got {own}: {error}. Correct claims.toml."
                 ) from error
             for uses, count in counts.items():
                 drawn = drawn if count == 1 else uses(drawn, count)
@@ -101,8 +101,8 @@ class ReleasedCode:
         """
         if not self.protection:
             raise InputError(
-                f"Expected the key draws in the catalogue entry of {self.name}, got none. Name a "
-                "mechanism as draws in the claims.toml of the paper."
+                f"Expected the key 'draws' in the entry of {self.name} in claims.toml, got none. "
+                f"Set draws to the name of a mechanism, or to {NOTHING!r}."
             )
         if self.protection == NOTHING:
             return dp.NoOpDpEvent()
@@ -204,7 +204,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
     computed = paper.compute_numbers(entry)
     if finding is None and not computed:
         raise InputError(
-            f"Expected key scope or computed in claims.toml of {paper.name}, got neither. Add one."
+            f"Expected 'scope' or 'computed' in claims.toml of {paper.name}, got neither. Add one."
         )
     figures = tuple(StatedNumber.model_validate(each, from_attributes=True) for each in computed)
     accounted = None if finding is None else finding.accounted

@@ -317,7 +317,7 @@ def _load_truth(
         read, plan = prepare_data(truth, plan, **sides)
         return GroundTruth(load_planned_data(plan) if read is None else read), plan
     if plan.columns is not None:
-        raise InputError("Expected columns only with truth (--truth), got no truth. Give truth.")
+        raise InputError("Expected columns only with truth, got no truth. Give truth (--truth).")
     source = {"data": str(recording.truth_path or recording.path)}
     if recording.truth_path is None:
         if any(side is not None for side in sides.values()):

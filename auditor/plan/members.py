@@ -318,8 +318,8 @@ def _check_setting(
         raise PlanError(f"Expected {kind} {got}. Correct the value.", *location)
     if not isinstance(value, str) and MAX_SETTING < abs(value) < math.inf:
         raise PlanError(
-            f"Expected a number up to {MAX_SETTING:.0e} for {name} {key}, got "
-            f"{shorten_repr(value)}. Give a smaller number.",
+            f"Expected a number from -{MAX_SETTING:.0e} to {MAX_SETTING:.0e} for {name} {key}, got "
+            f"{shorten_repr(value)}. Give a number in this range.",
             *location,
         )
     return value

@@ -52,7 +52,7 @@ def read_data_object(
         table: Any = data
         if len(table.shape) != 2:
             raise InputError(
-                f"Expected a matrix of ratings (users x items), got an array of shape "
+                f"Expected data as a matrix of ratings (users x items), got an array of shape "
                 f"{table.shape}. Give a matrix with one row per user."
             )
         return Interactions.create(table), "table"

@@ -437,8 +437,8 @@ class AccountRequest:
         check_settings(self)
         if self.event is not None and (self.rate or self.users or self.shuffle):
             raise InputError(
-                "Expected event without rate, users and shuffle, got at least one of them. Leave "
-                "them out, because the event defines the sampling."
+                f"Expected event without rate, users and shuffle, got {self.rate}, {self.users}, "
+                f"{self.shuffle}. Leave them out, because the event defines the sampling."
             )
         if self.gaussian is not None and self.delta == 0.0:
             raise InputError(

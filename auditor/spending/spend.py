@@ -316,7 +316,7 @@ def _resolve(
             )
     promised = claimed if target is None else target
     if promised is not None and not promised >= 0.0:
-        raise InputError(f"Expected a claimed epsilon >= 0, got {promised!r}. Give a number.")
+        raise InputError(f"Expected claimed_epsilon >= 0, got {promised!r}. Give, e.g., 1.0.")
     return math.inf if promised is None else float(promised)
 
 

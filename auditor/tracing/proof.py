@@ -155,7 +155,7 @@ class _TagPair:
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _are_equal(*pair)]
         if lost and len(pairs) > 1:
-            raise NotTraced("several outputs depend on the input, and rare paths were left out")
+            raise NotTraced("rare paths were left out, and several numbers depend on the input")
         # All normal numbers together are equivalent to one normal number. Other blocks are combined
         # to all their joint values.
         shifts, dense = [], []
@@ -342,7 +342,7 @@ def _mark_tight(bound: Bound, upper: float, stop_at: float) -> Bound:
     """
     tight = upper <= bound.epsilon + MAX_RELATIVE_BOUND_GAP * max(1.0, bound.epsilon)
     if not (tight or math.isinf(upper) or exceeds(bound.epsilon, stop_at)):
-        raise NotTraced(f"tracing only bounds epsilon, from {bound.epsilon:.6g} to {upper:.6g}")
+        raise NotTraced(f"epsilon is only known to be from {bound.epsilon:.6g} to {upper:.6g}")
     return replace(bound, tight=tight)
 
 

@@ -81,7 +81,8 @@ class Verification:
 
     ``verdict``: the verdict on the claim. CONSISTENT means that all inputs and outputs were
         examined, which proves the claim if the code follows the stated probabilities.
-    ``epsilon``, ``delta``: the claimed numbers.
+    ``epsilon``: the claimed epsilon; for the measured epsilon, see ``epsilon_lower``.
+    ``delta``: the delta of the claim and of ``epsilon_lower``.
     ``epsilon_lower``: largest lower bound on epsilon, including those of failed checks; possibly
         infinite.
     ``exact``: whether ``epsilon_lower`` is computed (confidence 1) and not measured.

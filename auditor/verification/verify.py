@@ -141,8 +141,8 @@ class DrawBudget(Checked):
                 break
             size = min(_LARGER * size, MAX_PER_CALL)
 
-        # Number of draws per input for which the time suffices, at this cost of an output.
         def draws_at(cost: float) -> int:
+            """Number of draws per input that fit into the time if each takes ``cost`` seconds."""
             return int(_DRAW_SHARE * seconds / max(cost * (4.0 + len(inputs)), 1e-12))
 
         size, cost = 1, best
@@ -625,7 +625,7 @@ def _check_inputs(inputs: list[Any] | None) -> list[Any]:
     different = len(set(map(make_input_key, chosen)))
     if not 2 <= different <= len(chosen) <= MAX_INPUTS:
         raise InputError(
-            f"Expected at most {MAX_INPUTS} inputs with 2 or more different values, got "
-            f"{len(chosen)} inputs with {different}. Give the inputs that differ most."
+            f"Expected inputs with 2 to {MAX_INPUTS} values, at least 2 of them different, got "
+            f"{len(chosen)} values, {different} of them different. Give such inputs."
         )
     return chosen

@@ -196,7 +196,7 @@ def check_one_shape(origin: str, *shapes: tuple[int, ...]) -> None:
     if others:
         raise InputError(
             f"Expected outputs of one shape for {origin}, got {first} and {others[0]}. "
-            "Return outputs of the same shape from every call."
+            "Make all outputs the same shape."
         )
 
 
@@ -211,12 +211,12 @@ def as_array(drawn: Any, origin: str) -> NDArray[Any]:
     except ValueError as error:
         raise InputError(
             f"Expected outputs of one shape for {origin}, got ragged outputs. "
-            "Return arrays of the same shape, or lists of the same length, every time."
+            "Make all outputs arrays of the same shape, or lists of the same length."
         ) from error
     except Exception as error:  # a foreign class may raise anything on conversion to an array
         raise InputError(
             f"Expected outputs that numpy can convert to an array for {origin}, got the error "
-            f"{type(error).__name__}: {get_error_text(error)}. Return a numpy array."
+            f"{type(error).__name__}: {get_error_text(error)}. Use numpy arrays."
         ) from error
 
 
@@ -244,5 +244,5 @@ def check_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
             "Encode each output as an array of numbers or as a JSON string."
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InputError(f"Expected outputs without NaN for {origin}, got NaN. Return numbers.")
+        raise InputError(f"Expected outputs without NaN for {origin}, got NaN. Replace NaN.")
     return array

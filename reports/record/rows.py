@@ -60,8 +60,8 @@ class Finding(Row):
         lower bound.
     outside_model: condition that the paper leaves open, such as a budget that it does not print;
         empty if there is none. A lower bound above the claim then does not refute it.
-    untested: reason why no measurement could have refuted the claim; empty if one could, or if none
-        was needed.
+    untested: sentences that state why the audit did not test the claim: no measurement could have
+        refuted it. Empty if the claim was tested, or needed no test.
     game: name of the game (simulated experiment) for whose users the claim is judged; empty for the
         users of the data.
     holds_at: delta at which the claimed epsilon holds although it is refuted at the claim's delta;

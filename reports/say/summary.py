@@ -94,7 +94,7 @@ class Summary:
 
     @property
     def gap_and_attack_line(self) -> str:
-        """Line with the parts that were not assessed, and the result of the attacks that ran."""
+        """Line of the form "Not assessed: SYSTEM: MISSING PARTS; RESULT OF THE ATTACKS"."""
         return f"Not assessed: {self.unassessed_line}; {self.attack_result}"
 
     @property

@@ -411,8 +411,8 @@ class Paper:
         matching = [each for each in claims if delta is None or each.delta == delta]
         if len(matching) != 1:
             raise InputError(
-                f"Expected one claim of {system.name} in [{entry.scope}] at delta {entry.delta}, "
-                f"got {len(matching)}. Give entry {entry.number} an epsilon, or another scope."
+                f"Expected one claim of {system.name} in the scope [{entry.scope}] of entry "
+                f"{entry.number}, got {len(matching)}. Give the entry an epsilon in {CLAIMS_FILE}."
             )
         return matching[0]
 

@@ -44,7 +44,7 @@ class Domain:
             raise InputError(f"Expected numbers as the input, got {value!r}. Encode it as numbers.")
         if array.shape[array.ndim - len(self.shape) :] != self.shape:
             raise InputError(
-                f"Expected inputs with last axes {self.shape}, got {array.shape}. Change the input."
+                f"Expected inputs with last axes {self.shape}, got shape {array.shape}. Reshape."
             )
         if self.values is not None:
             inside = np.isin(array, self.values)
@@ -52,7 +52,7 @@ class Domain:
             inside = (array >= self.low) & (array <= self.high) & np.isfinite(array)
         if not np.all(inside):
             bad = array[~inside].flat[0].item()
-            raise InputError(f"Expected inputs in {self}, got {bad!r}. Clip or round them first.")
+            raise InputError(f"Expected inputs in {self}, got {bad!r}. Clip, round or omit it.")
         return array
 
     def expand_batch(self, value: ArrayLike, size: Shape) -> NDArray[Any]:

@@ -145,7 +145,7 @@ class RecordedMessages(Component):
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
             raise file.make_error(
-                f"full tables {self.name!r}, because no broadcast has one,", got="only changed rows"
+                f"full tables {self.name!r} (no broadcast has one)", got="only changed rows"
             )
         return base
 

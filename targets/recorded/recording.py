@@ -120,13 +120,13 @@ class Manifest(BaseModel):
     @model_validator(mode="after")
     def _check_manifest(self) -> Manifest:
         if self.items is not None and len(self.items) != self.n_items:
-            raise ValueError(f"{len(self.items)} items instead of n_items={self.n_items}")
+            raise ValueError(f"items with {len(self.items)} entries, not n_items={self.n_items}")
         if twice := [item for item, n in Counter(self.items or ()).items() if n > 1]:
             raise ValueError(f"the identifier {twice[0]!r:.40} twice in items")
         if self.rows is not None:
             widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
-                raise ValueError(f"rows other than {self.n_items} numbers, or lists of one length")
+                raise ValueError(f"{len(self.rows)} rows, not {self.n_items} of equal length > 0")
         if self.channel is not None:
             _make_channel(self.channel)
         return self
@@ -231,7 +231,7 @@ def _make_channel(values: Mapping[str, float | str]) -> NoiseChannel:
         raise ValueError(f"a channel without a name among {', '.join(_CHANNELS)}")
     known = {field.name for field in fields(kind)}
     if not set(given) <= known or any(isinstance(value, str) for value in given.values()):
-        raise ValueError(f"a channel with a text as {', '.join(sorted(known))}, or unknown keys")
+        raise ValueError(f"channel {given!r:.60}, not only numbers for {', '.join(sorted(known))}")
     for name, value in given.items():
         # The manifest has a whole number as a float.
         if get_field_types(kind)[name] is int and value % 1.0 == 0.0:
@@ -327,9 +327,8 @@ class Recording:
                 known = ", ".join((MANIFEST_FILE, ROUNDS_FOLDER, release_file, TRUTH_FILE))
                 raise InputError(f"Expected only {known} in {path}, got {entry.name!r}. Remove it.")
         rounds.sort(key=lambda each: each.number)
-        if len({each.number for each in rounds}) != len(rounds):
-            folder = path / ROUNDS_FOLDER
-            raise InputError(f"Expected each round once in {folder}, got one twice. Keep one.")
+        if two := [n for n, k in Counter(each.number for each in rounds).items() if k > 1]:
+            raise InputError(f"Expected each round once in {path}, got {two[0]} twice. Keep one.")
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
         if route is not None and not made.max_vantage.sees_all_of(route):

@@ -33,7 +33,7 @@ def check_file(path: Path, max_size: float, what: str) -> None:
     _check_path(path, what, stat.S_ISREG, "file")
     if (size := path.stat().st_size) > max_size:
         raise InputError(
-            f"Expected {what} of at most {max_size:,.0f} bytes at {path}, got {size:,}. Split it."
+            f"Expected {what} of at most {max_size:,.0f} bytes at {path}, got {size:,}. Shorten it."
         )
 
 

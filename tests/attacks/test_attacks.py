@@ -49,10 +49,10 @@ ONE_PAIR = Background(candidate_pairs=np.zeros((1, 2), dtype=np.int64))
 @pytest.mark.parametrize(
     ("attack", "vantage", "background", "lacks"),
     [
-        (AttributeKnn(), Vantage.SERVER, Background(), "one class per known user"),
+        (AttributeKnn(), Vantage.SERVER, Background(), "Give one class per user"),
         (InteractionMembership(), Vantage.SERVER, Background(), "background.candidate_pairs"),
         (InteractionMembership(), Vantage.SHUFFLED, ONE_PAIR, "known_items"),
-        (UserMembership(), Vantage.PEERS, Background(), "2 or more reference_views"),
+        (UserMembership(), Vantage.PEERS, Background(), ">= 2 reference_views"),
     ],
 )
 def test_missing_background_is_refused(

@@ -157,10 +157,10 @@ def stack_draws(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
     Raises InputError if shapes differ, or if some draws are words and some are numbers.
     """
-    shapes = sorted({array.shape for array in draws})
-    if len(shapes) != 1 or len({array.dtype.kind in "US" for array in draws}) != 1:
+    forms = sorted({f"{'texts' if a.dtype.kind in 'US' else 'numbers'} {a.shape}" for a in draws})
+    if len(forms) != 1:
         raise InputError(
-            f"Expected outputs of one shape, got {shapes}. Return the same shape for every input."
+            f"Expected outputs of one shape and type, got {forms}. Return one for every input."
         )
     return np.stack(draws)
 

@@ -84,7 +84,7 @@ class Estimator(ABC):
     - ``estimate``: draws outputs and counts events;
     - ``predict_bound``: computes the bound that expected counts imply;
     - ``reference``: citation of the theorem that proves the bound;
-    - ``source``: description of the method, for reports.
+    - ``source`` (optional): text that reports print as the source of a bound.
     """
 
     @property
@@ -94,7 +94,9 @@ class Estimator(ABC):
 
     @property
     def source(self) -> str:
-        """Description of the method in words; reports give it as the source of the bound."""
+        """Text that reports print as the source of a bound: the method in words, by default its
+        ``reference``.
+        """
         return self.reference
 
     @abstractmethod

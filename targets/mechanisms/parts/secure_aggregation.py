@@ -84,7 +84,7 @@ class TwoRoundNoise(Checked):
             )
         if self.announced is not None and not self.masked <= self.announced < math.inf:
             raise InputError(
-                "Expected announced, the users who remain after round 1 by the server, in [masked="
+                "Expected announced, the server's number of users after round 1, in [masked="
                 f"{self.masked!r}, inf), got announced={self.announced!r}. Give such a number."
             )
         if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):

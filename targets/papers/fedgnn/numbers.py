@@ -100,7 +100,8 @@ def decode_encrypted_items(codes: set[int], n_items: int) -> set[int]:
 
 
 def decode_signed_items(codes: set[int], n_items: int) -> set[int]:
-    """Returns the items whose codes, made by ``sign_item``, are among ``codes``.
+    """Attack without the secret key: returns the items whose signed codes (``sign_item``) are in
+    ``codes``.
 
     ``n_items``: number of items, whose indices begin at 0.
     """

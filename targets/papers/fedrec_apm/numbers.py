@@ -125,10 +125,11 @@ def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_epsilon_finiteness() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: 1 if a system without noise has a finite epsilon, else 0; claimed, and
-    computed.
+    """Yields two pairs of flags, as claimed and as computed: 1 if a system's epsilon is finite, 0
+    if it is infinite.
 
-    The first pair is for a deep recommender, the second for a shallow one.
+    Both systems upload without noise. The paper claims that epsilon is finite for the first, a deep
+    recommender (FedRec), and infinite for the second, a shallow one (FedMF).
     """
     systems = (("FedRec, of several layers", FedRec(), 1.0), ("FedMF, of none", FedMf(), 0.0))
     for said, system, claimed in systems:

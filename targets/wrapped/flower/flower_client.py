@@ -97,8 +97,8 @@ class LoaderPatch:
             self._clear_caches()
         if not answer.is_used:
             raise InputError(
-                f"Expected the app to call {self.name} for its data, got no call, so its message "
-                "cannot depend on the history. Give as argument data the function that loads data."
+                f"Expected the app to load its data by {self.name} (argument data), got no call of "
+                "it. Set data to the function that the app calls to load its data."
             )
 
     def _clear_caches(self) -> None:

@@ -129,9 +129,9 @@ def test_narrowing_inverts_widening(kind: type, size: int, epsilon: float, delta
     rule = kind(size)
     total, grown = rule.convert_to_whole(epsilon, delta)
     if grown < 1.0:
-        back = rule.convert_to_part(total, grown)
+        back = rule.convert_to_single(total, grown)
         assert back == pytest.approx((epsilon, delta), rel=1e-9, abs=1e-300)
-    assert rule.convert_to_part(total, 0.0) == pytest.approx((epsilon, 0.0))
+    assert rule.convert_to_single(total, 0.0) == pytest.approx((epsilon, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_invalid_counts_and_numbers_are_refused() -> None:
             with pytest.raises(InputError, match="whole number >= 1"):
                 kind(count)
     for rule in (GroupPrivacyRule(2), CompositionRule(2)):
-        for move in (rule.convert_to_whole, rule.convert_to_part):
+        for move in (rule.convert_to_whole, rule.convert_to_single):
             with pytest.raises(InputError, match="epsilon"):
                 move(-1.0, 0.0)
             with pytest.raises(InputError, match="delta"):

@@ -66,7 +66,7 @@ def test_claims_of_a_file_replace_those_of_the_system(folder: Path) -> None:
         (("run", "my_own:system", "--claim", "none.toml"), "a readable file of claims"),
         (("run", "fcf", "--claim", "claim.toml"), "your own system (MODULE:OBJECT) with --claim"),
         (("new", "system", "my-own"), "got the existing my_own.py"),
-        (("new", "system", "../x"), "Expected a letter, then"),
+        (("new", "system", "../x"), "Expected NAME as a letter, then"),
         (("new", "system", "x", "--folder", "none"), "Expected an existing --folder"),
     ],
 )

@@ -131,19 +131,19 @@ class Impossible(BitFlip):
 BROKEN: dict[str, tuple[Any, list[Any], str]] = {
     "a bit flipped too often": (Biased(0.9, 0.3), [0, 1], "input 1, the output"),
     "probabilities below 1 in all": (Leaky(0.9, 0.3), [0, 1], "occurred 20000 times in 20000"),
-    "an impossible output": (Impossible(0.5, 0.0), [0, 1], "impossible"),
+    "an impossible output": (Impossible(0.5, 0.0), [0, 1], "log_prob > -inf"),
     "a tenth less noise": (additive(lambda r, n: r.laplace(0, 0.9, n)), NUMBERS, "an output in"),
-    "a tail set to zero": (additive(_cut_tail), NUMBERS, "some outputs repeat"),
+    "a tail set to zero": (additive(_cut_tail), NUMBERS, "over outputs that repeat"),
     "a tail drawn again": (additive(_redraw_tail), NUMBERS, "occurred"),
     "a normaliser off by 1%": (
         additive(exact, lambda z: log_laplace(z) + math.log(1.01)),
         NUMBERS,
-        r"integrates to 1\.01",
+        r"to integrate to 1 .*, got 1\.01",
     ),
     "rounded outputs of a density": (
         additive(lambda r, n: np.round(r.laplace(0, 1, n), 1)),
         [0.0, 0.1],
-        "above 1",
+        "to sum to at most 1",
     ),
     "one input treated alone": (
         Density(
@@ -163,7 +163,7 @@ BROKEN: dict[str, tuple[Any, list[Any], str]] = {
         VECTORS,
         "log-ratio",
     ),
-    "another clip": (clipped(1.9), NUMBERS, "some outputs repeat"),
+    "another clip": (clipped(1.9), NUMBERS, "over outputs that repeat"),
     "nan": (additive(exact, lambda z: np.where(z > 0, np.nan, log_laplace(z))), NUMBERS, "got nan"),
 }
 

@@ -272,7 +272,7 @@ def test_copies_with_many_ratios_have_a_tight_lower_bound(
 
 def test_more_than_two_ratios_in_copies_have_no_exact_delta() -> None:
     law = ((0.5, 0.3, 0.2), (0.2, 0.3, 0.5))
-    with pytest.raises(InputError, match="at most 2 probability ratios"):
+    with pytest.raises(InputError, match="at most 2 distinct likelihood ratios"):
         compute_delta(Table(law, copies=3), 1.0)
 
 

@@ -95,7 +95,7 @@ def test_code_without_noise_has_an_event_and_no_mechanism(draws: str, event: obj
     ("draws", "settings", "match"),
     [
         ("laplce", {}, "laplace"),
-        ("laplace", {"sigma": 1.0}, "Expected valid settings of laplace"),
+        ("laplace", {"sigma": 1.0}, "Expected settings of laplace"),
         ("laplace", {"scale": -1.0, "low": 0.0, "high": 1.0}, "scale"),
     ],
 )
@@ -105,7 +105,7 @@ def test_bad_noise_of_an_entry_is_refused(draws: str, settings: dict, match: str
 
 
 def test_an_entry_without_a_target_needs_its_noise() -> None:
-    with pytest.raises(InputError, match="Expected the key draws in the catalogue entry of theirs"):
+    with pytest.raises(InputError, match="Expected the key 'draws' in the entry of theirs"):
         ReleasedCode.from_entry(entry(), {}).get_event(SCOPE, MANY)
 
 

@@ -66,7 +66,7 @@ def test_a_plan_file_is_read(tmp_path: Path) -> None:
         ("[settings]\n\nfcf.factors = true\n", r"line 3: .*got True"),
         ("[settings.fcf]\nfactors = nan\n", r"line 2: .*got nan"),
         ("[settings.fcf]\nfactors = 1" + "0" * 400 + ".0\n", r"line 2: .*got inf"),
-        ("[settings.fcf]\nalpha = 1e16\n", r"line 2: Expected a number up to 1e\+15.*alpha"),
+        ("[settings.fcf]\nalpha = 1e16\n", r"line 2: Expected a number from -1e\+15 .*alpha"),
         ("[settings]\nfcff.factors = 1\n", r"line 2: .*Did you mean fcf"),
         ('targets = [\n  "fcf",\n  3,\n]\n', r"line 1: targets\.1=3"),
         ('seed = 1\n\ntargets = ["fcf", "fcf"]\n', r"line 3: .*'fcf' twice"),

@@ -191,7 +191,7 @@ def test_unknown_names_are_named(paper: Callable[..., Paper]) -> None:
     with pytest.raises(InputError, match=r"number or name of an entry of .*, got '200'"):
         paper().get_entry("200")
     nothing = paper().get_entry("100b").model_copy(update={"repeats": "", "number": "300"})
-    with pytest.raises(InputError, match=r"got 0\. Give entry 300"):
+    with pytest.raises(InputError, match=r"of entry 300, got 0\. Give"):
         paper().get_claim(nothing, system, POPULATION)
 
 

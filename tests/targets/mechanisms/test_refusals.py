@@ -47,8 +47,8 @@ CASES = [  # (constructor, arguments, expected words of the message)
     (lambda x: EmbeddingGaussian(**ROWS, user=x, item=x), ((),), "above 0"),
     # An embedding projected to 0 makes every gradient 0, which reveals nothing: epsilon is finite.
     (lambda x: EmbeddingGaussian(**ROWS, user=(x,), item=(1.0,)), (-1.0,), "always 0"),
-    (lambda x: COORDINATE.randomize([x, 0.0], RNG), (1.01,), "Clip or round them first"),
-    (lambda x: COORDINATE.draw_bits(np.array([x]), RNG), (1.01,), "Clip or round them first"),
+    (lambda x: COORDINATE.randomize([x, 0.0], RNG), (1.01,), "Clip, round or omit it"),
+    (lambda x: COORDINATE.draw_bits(np.array([x]), RNG), (1.01,), "Clip, round or omit it"),
     (lambda x: VectorGaussian.calibrate(**GOAL, clip=x), NO_LENGTH, r"clip in \(0, inf\)"),
     (lambda x: find_gaussian_mu(1.0, x), NO_LENGTH, r"delta in \(0, 1\)"),
     (lambda x: find_gaussian_mu(x, 1e-5), (math.inf,), "finite epsilon"),

@@ -275,7 +275,7 @@ class _ItemSummation(ItemAveraging):
             drawn = steps.sample_ratings(ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
             of_users, of_items = descent.sum_gradients(own, shared, ratings, sampled=drawn)
-            if self.has_party_table_steps:
+            if self.has_user_embedding_steps:
                 rate, rows = steps.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
                 size = np.float32(rate * party.step_size_factor * party.member_share)
                 own[rows] = sgd_mf.project_embeddings(own[rows] - size * of_users[rows], mf.bound)

@@ -398,7 +398,7 @@ def test_the_loader_is_restored_when_the_app_fails() -> None:
 
 def test_apps_that_do_not_load_the_audited_data_are_refused() -> None:
     client = wrap(apps.message_app((), lambda partition_id: np.ones(6)))
-    with pytest.raises(InputError, match="Expected the app to call load_data for its data"):
+    with pytest.raises(InputError, match="Expected the app to load its data by load_data"):
         send(client, 1)
 
 

@@ -48,12 +48,13 @@ class AveragedExchange(party_mf.Exchange):
 
     ``shared_table``: the shared embeddings, "users" or "items".
     ``message_name``: name of the uploaded array.
-    ``has_party_table_steps``: whether local steps also change the party's own table.
+    ``has_user_embedding_steps``: whether local steps change user embeddings. False is only possible
+        if these are the party's own table; items always take steps.
     """
 
     shared_table: ClassVar[str]
     message_name: ClassVar[str]
-    has_party_table_steps: bool = True
+    has_user_embedding_steps: bool = True
 
     @abstractmethod
     def make_broadcast(self, shared: Floats, initial: Floats) -> dict[str, Floats]:
@@ -96,12 +97,13 @@ class AveragedExchange(party_mf.Exchange):
         ``shared``: shared embeddings of this round.
         ``number``: index of the round.
 
-        The parties' own tables are updated, too, unless ``has_party_table_steps`` is false.
+        The parties' own tables are updated in place, unless these are user embeddings and
+        ``has_user_embedding_steps`` is false.
         """
         # Steps on own tables are multiplied by the party's share of all users or items.
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
-            own = party.step_size_factor * party.member_share * self.has_party_table_steps
+            own = party.step_size_factor * party.member_share * self.has_user_embedding_steps
             party_descent, steps = mf.make_descent(party.trimmed_ratings.shape[0]), mf.local_steps
             tables = self._order_tables(shared, party.own_embeddings)
             scales = self._order_tables(party.step_size_factor, own)
@@ -193,13 +195,14 @@ class ItemAveraging(AveragedExchange):
     A message is the table V^(k) of item embeddings of party k, m x p in float32, for m items and p
     factors. User embeddings never leave a party. The last averaged table is published.
 
-    ``has_party_table_steps``: whether local steps also change the party's user embeddings.
+    ``has_user_embedding_steps``: whether local steps change user embeddings, and not only item
+        embeddings.
     ``n_tuning_steps``: number of local steps of a party after the last round; the paper prints
         none.
     ``tuning_rate``: learning rate of the local steps after the last round; the paper prints none.
     """
 
-    has_party_table_steps: bool = True
+    has_user_embedding_steps: bool = True
     n_tuning_steps: int = 0
     tuning_rate: float = 0.5
 
@@ -258,7 +261,7 @@ class ItemAveraging(AveragedExchange):
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return init_user_embeddings(mf, part, first, own), np.tile(items, (len(block), 1))
 
-        _, moved = mf.train_devices(request, mf.local_steps, begin, self.has_party_table_steps)
+        _, moved = mf.train_devices(request, mf.local_steps, begin, self.has_user_embedding_steps)
         return {self.message_name: Dense(moved, Payload.MODEL)}
 
 

@@ -113,7 +113,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
             for local in range(number * local_steps, (number + 1) * local_steps):
                 gamma = get_rate(local, ROUNDS * local_steps) * len(own)
                 of_u, of_v = sum_slopes(own, users[k], v)
-                if target.exchange.has_party_table_steps:  # else user embeddings are fixed
+                if target.exchange.has_user_embedding_steps:  # else user embeddings are fixed
                     users[k] = project(users[k] - gamma * shares[k] * of_u)
                 v = project(v - gamma * of_v)
             step = step + shares[k] * gamma * of_v
