@@ -208,7 +208,7 @@ def calibrate(
     - Popularity is clearly likelier without messages: all ratios are multiplied by one factor from
       0 to 1, which makes popularity likeliest.
     - Popularity is clearly likelier under the original ratios than under those weakened by
-    ``shadow_factors``: only large ratios are limited (``Calibration.saturation``).
+      ``shadow_factors``: only large ratios are limited (``Calibration.saturation``).
     - Otherwise the ratios are weakened by ``shadow_factors``, if given.
 
     Infinite ratios, whose entries are proved, stay unchanged.
