@@ -66,17 +66,24 @@ class Basis(StrEnum):
 
 
 class Unit(StrEnum):
-    """Part of a user's data that a privacy statement protects, from one bit of an upload to all
-    data of the user.
+    """Part of a user's data that a privacy statement protects.
+
+    - ``BIT``: one bit of one upload.
+    - ``INTERACTION``: the presence of one (user, item) pair.
+    - ``RATING``: one (user, item) pair with its value.
+    - ``COORDINATE``: the part that one entry of an upload encodes.
+    - ``REPORT``: the part that one report encodes.
+    - ``ATTRIBUTE``: one attribute of the user, such as gender.
+    - ``USER``: all data of the user.
     """
 
-    BIT = "bit"  # one bit of one upload
-    INTERACTION = "interaction"  # the presence of one (user, item) pair
-    RATING = "rating"  # one (user, item) pair with its value
-    COORDINATE = "coordinate"  # the part of a user's data that one entry of an upload encodes
-    REPORT = "report"  # the part of a user's data that one report encodes
-    ATTRIBUTE = "attribute"  # one attribute of a user, such as gender
-    USER = "user"  # all data of one user
+    BIT = "bit"
+    INTERACTION = "interaction"
+    RATING = "rating"
+    COORDINATE = "coordinate"
+    REPORT = "report"
+    ATTRIBUTE = "attribute"
+    USER = "user"
 
 
 class Adjacency(StrEnum):
@@ -88,25 +95,31 @@ class Adjacency(StrEnum):
       privacy).
     """
 
-    REPLACE = "replace"  # another value of the same kind
-    ADD_REMOVE = "add-remove"  # present or absent
-    ANY_PAIR = "any pair"  # any two values, including an empty history: the local model
+    REPLACE = "replace"
+    ADD_REMOVE = "add-remove"
+    ANY_PAIR = "any pair"
 
 
 class Vantage(StrEnum):
     """Position of the adversary, which determines what the adversary sees.
 
-    The positions are ordered from the strongest (the server) to the weakest (a reader of the
-    published model). An adversary at one position can compute everything that weaker positions see.
+    - ``SERVER``: every upload, linked to its user.
+    - ``SHUFFLED``: every report, in random order and without its sender.
+    - ``AGGREGATE``: only the sum of the reports, as secure aggregation reveals it.
+    - ``PEERS``: the broadcast models.
+    - ``RELEASE``: only the published model.
+
+    The positions are ordered from the strongest to the weakest. An adversary at one position can
+    compute everything that weaker positions see.
     """
 
     # For example, broadcast and published models are functions of the sum of all reports.
 
-    SERVER = "server"  # every upload, linked to its user
-    SHUFFLED = "shuffled"  # every report, in random order and without its sender
-    AGGREGATE = "aggregate"  # only the sum of the reports, as secure aggregation reveals it
-    PEERS = "peers"  # the broadcast models
-    RELEASE = "release"  # the published model only
+    SERVER = "server"
+    SHUFFLED = "shuffled"
+    AGGREGATE = "aggregate"
+    PEERS = "peers"
+    RELEASE = "release"
 
     def sees_all_of(self, other: Vantage) -> bool:
         """Whether an adversary at this vantage sees, or can compute, everything that an adversary

@@ -20,7 +20,14 @@ from fedrec_auditor.targets.transcript import View
 
 
 class AttackFamily(StrEnum):
-    """Families of attacks: kinds of secrets that attacks infer."""
+    """Family of an attack: the kind of secret that the attack infers.
+
+    ATTRIBUTE: class of a user, such as gender
+    MEMBERSHIP: whether an interaction was in the training data
+    USER_MEMBERSHIP: whether a user took part in the training
+    RECONSTRUCTION: interactions, vectors and ratings of users
+    LINKAGE: sender of a message
+    """
 
     ATTRIBUTE = "attribute inference"
     MEMBERSHIP = "membership inference"
@@ -72,8 +79,8 @@ class GuessedLabels:
     classes: guessed classes, integers (m,)
     scores: larger for more likely classes (m, n_classes), -inf for classes that the attack never
         guesses; None if the attack gives no scores
-    input_name: name of the input table, or of the way to guess without uploads; empty if the attack
-        has no input tables
+    input_name: input of the guesses: name of an input table, or of a way to guess without uploads;
+        empty if the attack has no input tables
     is_proved: True if a user's messages prove the class, whatever the prior (m,); None if the
         attack proves nothing
     """

@@ -186,8 +186,8 @@ _NEVER = 1e-300
 
 
 def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
-    """Computes a lower bound on the epsilon of ``event`` at ``delta``: no accountant can prove a
-    smaller epsilon.
+    """Computes an epsilon that two neighbouring inputs attain under ``event`` at ``delta``: a lower
+    bound, so that no accountant can prove a smaller epsilon.
 
     Mechanisms without known output distributions are omitted. Raises InputError if the event or
     ``delta`` is invalid.

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.transcript import (
     View,
 )
 
-# How many numbers a block of dense messages has: 8 MiB in float64, which fits caches.
+# Maximum number of entries of a block of dense messages: 8 MiB in float64, which fits caches.
 MAX_BLOCK_NUMBERS = 2**20
 Floats = NDArray[np.float64]
 _Result = TypeVar("_Result")

@@ -70,7 +70,7 @@ from fedrec_auditor.targets.transcript import Payload, View
 #    sign reversed. With one negative per own item, the sign follows from the user's vector, if it
 #    is sent. Without negatives, own items may move either way. Evidence of rounds adds up.
 
-# Maximum number of messages that are read per user.
+# Maximum number of messages that are read, per user on average.
 MAX_MESSAGES_PER_USER = 8
 _NUMBERS = 2**22  # maximum number of positions to which common parameters are fitted
 

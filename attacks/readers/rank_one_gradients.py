@@ -165,9 +165,9 @@ def _find_sign(component: Component, items: NDArray[Any]) -> float:
 
 
 def compute_directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns the top right singular vector (n, F) of each matrix (n, M, F), up to its sign.
+    """Returns the direction of the rows of each matrix (n, M, F), up to its sign, (n, F).
 
-    The computation uses the Gram matrix.
+    The direction is the top right singular vector, computed from the Gram matrix.
     """
     gram = (gradients.transpose(0, 2, 1) @ gradients).astype(np.float64)
     return np.linalg.eigh(gram)[1][:, :, -1]

@@ -33,10 +33,12 @@ from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.auditor.machine.output import discard_output, open_std_streams, print_message
 
-# Exit codes: wrong usage or input, error or interruption, output closed by its reader (Typer's code
-# of an interruption is replaced).
+# Exit code of wrong usage or input.
 EXIT_BAD_INPUT = 2
+# Exit code of an error or an interruption.
 EXIT_ERROR = 3
+# Exit code if the reader of the output closes it; and Typer's code of an interruption, which is
+# replaced.
 EXIT_CLOSED_PIPE, _TYPER_INTERRUPTED = 141, 130
 # Commands that may run code of a user without a time limit.
 _CODE_COMMANDS = (["run"], ["sweep"], ["record"], ["attack"])

@@ -14,7 +14,10 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class TemplateKind(StrEnum):
-    """Kinds of template files that ``auditor new`` writes."""
+    """Kind of template files that ``auditor new`` writes.
+
+    ``SYSTEM``: files for a user's own system.
+    """
 
     SYSTEM = "system"
 
