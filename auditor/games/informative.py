@@ -85,6 +85,7 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     }
 
     def is_too_large(seen: RoundView) -> NDArray[np.bool_]:
+        """Whether each message of a round has unusable numbers; empty if no attack reads it."""
         if seen.uploads is None or id(seen) not in read:
             return np.zeros(0, dtype=np.bool_)
         return flag_oversized(seen.uploads)
