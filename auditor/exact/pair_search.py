@@ -104,6 +104,7 @@ class PairSearch(ABC):
         strategy = st.tuples(inputs.input_strategy, inputs.input_strategy, output)
 
         def score(example: tuple[Any, Any, Any]) -> float:
+            """Epsilon of an example (input, input, output or None)."""
             return self.evaluate_pair(*example).epsilon
 
         search = partial(
@@ -133,11 +134,13 @@ class PairSearch(ABC):
         return tables.make_exact_bound(max(0.0, epsilon), REPORT_SCOPE, self.delta, source, witness)
 
     def evaluate_pair(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
-        """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in either order.
+        """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in either order, from
+        all outputs if they are known.
 
         ``output``: a further output that a subclass may compare; this base method ignores it.
 
-        The result of a pair is cached.
+        If not all possible outputs are known, the result is that of ``find_pair_epsilon``. The
+        result of a pair is cached.
         """
         key = make_input_key(self.dist.check_input(a)), make_input_key(self.dist.check_input(b))
         if key not in self.epsilon_cache:
@@ -232,6 +235,9 @@ class LogRatioSearch(PairSearch):
 
     The compared outputs are drawn, lie outside the range of drawn outputs, or are proposed by
     Hypothesis.
+
+    ``score_name``, ``can_propose_outputs``, ``max_examples``: constants that ``PairSearch``
+        describes.
     """
 
     score_name = "log-ratio"
@@ -367,6 +373,7 @@ class LogRatioSearch(PairSearch):
         least = result.epsilon - (min(_MAX_DROP, spare / 2.0) if spare > 0.0 else _MAX_DROP)
 
         def density(outputs: Floats) -> Floats:
+            """Log-densities of ``outputs`` under the two inputs, (2, outputs)."""
             return self.dist.try_log_probs(outputs, (result.input_a, result.input_b))
 
         for step, (below, above) in itertools.product(range(_HALVINGS), ((1, 1), (1, 0), (0, 1))):
@@ -392,6 +399,7 @@ class LogRatioSearch(PairSearch):
         """
 
         def at(output: Any) -> PairEpsilon:
+            """Result for the two inputs with this single ``output``."""
             return self._try_outputs(result.input_a, result.input_b, np.asarray(output)[None])
 
         epsilon, output = candidates.search_with_hypothesis(
@@ -473,6 +481,9 @@ class DivergenceSearch(PairSearch):
 
     Raises NoDivergenceError for vectors with a density. It also raises this error for outputs that
     are not arrays (such as dictionaries), unless all outputs are known.
+
+    ``score_name``, ``can_propose_outputs``, ``max_examples``: constants that ``PairSearch``
+        describes.
     """
 
     score_name = "epsilon"

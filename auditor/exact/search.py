@@ -54,8 +54,8 @@ def has_exact_bound(mechanism: Mechanism, delta: float) -> bool:
 
 
 def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
-    """Computes a lower bound on the epsilon of ``mechanism`` at ``delta`` from its output
-    probabilities, without sampling error.
+    """Computes a lower bound on the epsilon of ``mechanism`` at ``delta`` from its stated worst
+    case or privacy curve, without sampling error.
 
     - At delta 0: the exact epsilon, which is the largest log-ratio of an output's probability
       under two inputs. It is infinite if an output is possible under one input only, or if
@@ -166,8 +166,8 @@ def search_exact_bound(
     seed: np.random.SeedSequence,
     samples: int = candidates.MAX_RARE_OUTPUT_DRAWS,
 ) -> Bound:
-    """Computes a lower bound on epsilon at ``delta``, without sampling error, from the output
-    probabilities that a mechanism states.
+    """Searches the pair of inputs with the largest epsilon at ``delta``, by the output
+    probabilities that a mechanism states, and returns this lower bound.
 
     - ``mechanism``: any object that ``OutputDistribution.wrap`` accepts.
     - ``epsilon``, ``delta``: the claim with which the bound is compared.
@@ -176,9 +176,9 @@ def search_exact_bound(
     - ``seed``: seed of draws and of Hypothesis.
     - ``samples``: maximum number of draws per input that search for rare outputs.
 
-    The bound is exact if all inputs and outputs are known and few. Otherwise it is the largest
-    epsilon that a search finds. If the bound exceeds the claim, its witness is the simplest pair of
-    inputs that exceeds the claim.
+    The bound has no sampling error. It is exact if all inputs and outputs are known and few.
+    Otherwise it is the largest epsilon that a search finds. If the bound exceeds the claim, its
+    witness is the simplest pair of inputs that exceeds the claim.
 
     Raises InputError for inputs outside the domain, and if there are neither inputs nor a domain.
     Raises NoDivergenceError at delta > 0 if no divergence can be computed (``DivergenceSearch``).

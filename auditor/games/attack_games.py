@@ -11,6 +11,7 @@ from fedrec_auditor.auditor.games import attribute, linkage, membership, reconst
 from fedrec_auditor.auditor.games.game import Trial
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 
+# Function that scores an attack, by family of the attack.
 ATTACK_GAMES: Mapping[AttackFamily, Callable[[Trial], tuple[AttackRow | SkippedRow, ...]]] = {
     AttackFamily.ATTRIBUTE: attribute.run_attack,
     AttackFamily.MEMBERSHIP: membership.run_attack,

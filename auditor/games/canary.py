@@ -219,12 +219,14 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
     new, known = slice(old, total), slice(0, old)
 
     def history(*places: slice, value: float = high) -> NDArray[np.float32]:
+        """Ratings (n_items,) with ``value`` for the items in ``places``, and 0 for all others."""
         ratings = np.zeros(total, np.float32)
         for place in places:
             ratings[place] = value
         return ratings
 
     def pair(first: str, second: str, *histories: NDArray[np.float32]) -> CanarySet:
+        """Canary with two ``histories``, described by the items rated in each."""
         return canary((f"the canary rated {first}", f"the canary rated {second}"), histories)
 
     canary = partial(CanarySet.from_pair, population)

@@ -105,6 +105,7 @@ class RemovalEstimator(estimators_base.Estimator):
         observation = self.estimator.estimate(worlds, asked._replace(delta=wide), rng)
 
         def bound_at(alpha: float) -> estimators_base.EpsilonBound:
+            """Lower bound for one removal at the error probability ``alpha``."""
             epsilon, largest, witness = observation.compute_bound(alpha)
             return estimators_base.EpsilonBound(half(epsilon), half(largest), witness)
 
@@ -326,6 +327,7 @@ class RunSampler:
         score_description = f"{score_description} ({how})" if how else score_description
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
+            """Scores (``size``,) of simulated runs of a world."""
             return rule(self.draw_features(source, world, size, stream))
 
         return Worlds(names=names, scope=scope, draw=draw, statistic_name=score_description)
@@ -401,7 +403,8 @@ class GameSetup:
     ``run_description``: description of a run in reports.
     ``run_size_text``: number of users or items of a run, in words.
     ``score_description``: description of the adversary's score in reports.
-    ``max_runs_per_world``: maximum of ``choose_n_runs``; None for ``TRAINING_RUNS``.
+    ``max_runs_per_world``: maximum default number of runs per world (``choose_n_runs``); None for
+        ``TRAINING_RUNS``.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
     ``is_two_removals_apart``: whether the two worlds differ by two removals of a user. Bounds are
         then converted to one removal (``RemovalEstimator``).
@@ -518,6 +521,9 @@ class CanaryGame(ABC):
     ``name``: name of the game on the command line.
     ``horizon``: time that the adversary observes: one round, or a training.
     ``chunk_size``: number of runs that are simulated together.
+    ``has_many_users``: whether a run simulates many clients.
+    ``can_fit_trees``: whether boosted trees, or a single feature, may score a run.
+    ``can_use_attack``: whether an attack may take the place of the adversary's score.
     ``fixed_estimator``: estimator that replaces the plan's estimator in this game, or None.
     """
 

@@ -202,8 +202,8 @@ def find_best_canary(
     """
     best, largest = None, 0.0
 
-    # Squared distance between the mean messages of the two histories, at each broadcast.
     def read(canary: CanarySet) -> list[float]:
+        """Squared distance between the mean messages of the two histories, at each broadcast."""
         squares = []
         for broadcast in broadcasts:
             sent = target, canary.histories, broadcast
@@ -251,6 +251,8 @@ class CrowdGame(CanaryGame):
     These are users of the data with many ratings. An experiment simulates one round or a training
     with each of two histories of the canary. Its adversaries have the vantages (what they see) of
     the system's claims.
+
+    ``can_use_attack``: true, because an attack may take the place of the adversary's score.
     """
 
     can_use_attack = True
@@ -295,6 +297,7 @@ class CrowdGame(CanaryGame):
                 yield setup
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
+            """Key that is equal for scopes which share an experiment."""
             # A party with a single user is another system: it draws its only row in every step.
             of_uploads = self.can_skip_server(target) and not parties and by is None
             if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
@@ -385,6 +388,10 @@ class RoundGame(CrowdGame):
     take part.
 
     The server's step is simulated only if the adversary sees its result.
+
+    ``name``: name of the game on the command line.
+    ``horizon``: time that the adversary observes.
+    ``chunk_size``: number of runs that are simulated together.
     """
 
     name = "round"
@@ -436,6 +443,10 @@ class TrainingGame(CrowdGame):
 
     If clients keep no state between rounds, the game may simulate single uploads instead
     (``can_skip_server``).
+
+    ``name``: name of the game on the command line.
+    ``horizon``: time that the adversary observes.
+    ``chunk_size``: number of runs that are simulated together.
     """
 
     name = "training"

@@ -265,6 +265,12 @@ class LocalGame(canary_game.CanaryGame):
     A search chooses the two histories, for each unit and adjacency of the claims. The server may
     choose the broadcast if clients keep no state, or if all claims are of the local model. Further
     experiments use worst-case pairs of histories that the system provides.
+
+    ``name``: name of the game on the command line.
+    ``horizon``: time that the adversary observes.
+    ``chunk_size``: number of runs that are simulated together.
+    ``has_many_users``: false, because a run simulates one client.
+    ``can_fit_trees``: true, because boosted trees, or a single feature, may score a run.
     """
 
     name = "local"

@@ -34,7 +34,8 @@ class MatchedTruth:
 
     ``interactions``: the true interactions, over the recording's items.
     ``sender_rows``: for each sender, the index of its row in ``interactions``; -1 if the sender is
-        not a user of the true data.
+        not a user of the true data. If parties send (organisations that take part as one client),
+        the party number of each sender.
     ``notes``: sentences on data that were left out.
     """
 

@@ -210,8 +210,8 @@ def make_roc(
     is_single = len(groups) <= 1
     again = np.ones((N_BOOTSTRAPS, 1)) if is_single else draw_bootstrap_weights(len(groups), rng)
 
-    # ROC values (area, then heights) of the scores in every bootstrap replicate.
     def resample(scored: NDArray[Any]) -> NDArray[np.float64]:
+        """ROC values (area, then heights) of the scores in every bootstrap replicate."""
         return get_weighted_rocs(scored, members, rates, (cluster, group), (weights, again))
 
     value, replicates = _compute_roc(scores, members, rates), resample(scores)

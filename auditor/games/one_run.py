@@ -436,8 +436,10 @@ class OneRunGame(canary_game.CanaryGame):
     Each canary has one of two histories at random. All scopes (unit, adjacency, adversary) that
     need the same histories share the training.
 
-    ``chunk_size``: number of runs that are simulated together; 1, because a run is a whole training
-        with all canaries.
+    ``name``: name of the game on the command line.
+    ``horizon``: time that the adversary observes.
+    ``chunk_size``: number of runs that are simulated together: the single training.
+    ``fixed_estimator``: estimator of this game, for canaries of a single training.
     """
 
     name = "one-run"
@@ -465,6 +467,7 @@ class OneRunGame(canary_game.CanaryGame):
         scopes = self.get_deltas_by_scope(trained.get_claims(crowd))
 
         def kind(scope: Scope) -> tuple[str, str, bool]:
+            """Key that is equal for scopes which share a training."""
             return str(scope.unit), str(scope.adjacency), has_presence_claim(target, scope)
 
         for _, group in groupby(sorted(scopes, key=kind), key=kind):
@@ -516,8 +519,8 @@ class OneRunGame(canary_game.CanaryGame):
         ``runs`` is ignored, because each call runs one training.
         """
 
-        # Scores of the canaries of one training, and whether each canary has its first history.
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+            """Scores of the canaries of one training, and whether each has its first history."""
             scores = draws.draw_features(str(scope.vantage), 0, 1, stream)
             first = draws.draw_features(HAS_FIRST_KEY, 0, 1, stream)
             return scores, first[:, 0] > 0.5

@@ -54,8 +54,8 @@ class RoundSimulator:
     ``message_stats``: statistics from which features are computed for the vantage "server".
     ``vantages``: adversaries (by what they see) for whom features are returned.
     ``n_rounds``: number of rounds of a run.
-    ``reducer``: function that computes these features from a part of the canary's message; None to
-        use ``message_stats``.
+    ``reducer``: function that computes the features for the vantage "server" from a part of the
+        canary's message; None to use ``message_stats``.
     ``coordinate_scorer_by_array``: scorers of one message, by array name.
     ``sum_scorer_by_array``: scorers of the sum of all messages, by array name.
     """

@@ -188,10 +188,10 @@ class ClientRowOrder:
                 count, public.n_items, client.n_items_range, rng
             )
 
-            # Messages of some invented users.
             def send(
                 some: NDArray[np.intp], drawn: shadow_reader.Bits = histories
             ) -> Mapping[str, Component]:
+                """Messages of some invented users."""
                 return client(drawn[some], broadcast, rng).components
 
             try:

@@ -283,6 +283,7 @@ def drop_refuted_proofs(
     ]
 
     def without_proof(finding: Finding) -> Finding:
+        """Judgement without its proof, if the assumptions of the proof are refuted."""
         for target, assumptions, lower in refuted:
             proof = finding.accounted
             if proof is None or target != finding.target:

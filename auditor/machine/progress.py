@@ -170,6 +170,7 @@ class ProgressTracker:
             path.touch()
 
             def follow() -> None:
+                """Reads notes and records their steps until ``ended`` is set."""
                 over, rest = False, ""
                 while not over:
                     over = ended.wait(_POLL)
@@ -216,6 +217,7 @@ def note_progress(path: Path | None, task: str) -> Iterator[None]:
     last = "", 0.0
 
     def listen(what: str, done: int, of: int) -> None:
+        """Writes a note on a step of ``what``, unless one was written just before."""
         nonlocal last
         now = time.monotonic()
         if what != last[0] or done in (0, of) or now - last[1] >= _NOTE_SECONDS:
@@ -261,6 +263,7 @@ def show_task_progress(progress: bool | ProgressObserver | None, name: str) -> I
     with show_progress(progress) as observe:
 
         def update(what: str, done: int, of: int) -> None:
+            """Displays a step of ``what``, at most once a second."""
             nonlocal last
             now = time.monotonic()
             if observe is not None and now - last >= _PULSE:
@@ -282,7 +285,10 @@ def display_on_console(console: Console) -> Iterator[ProgressObserver]:
     from rich.text import Text
 
     class Bar(Progress):
-        """Progress bar with the running tasks below it."""
+        """Progress bar with the running tasks below it.
+
+        ``running``: descriptions of the running tasks.
+        """
 
         running: tuple[str, ...] = ()
 
@@ -297,6 +303,7 @@ def display_on_console(console: Console) -> Iterator[ProgressObserver]:
         task = bar.add_task("starting", total=None)
 
         def observe(report: ProgressReport) -> None:
+            """Displays a progress report by the bar."""
             bar.running = format_running_tasks(report)
             bar.update(task, completed=report.done, total=report.total)
 

@@ -201,6 +201,7 @@ def _make_timeout_error(seconds: float) -> InputError:
     )
 
 
+# Type of the result of one call.
 Result = TypeVar("Result")
 
 

@@ -91,7 +91,8 @@ class ComponentFamily:
         """Returns one message per plug-in (component that another package adds) that is left
         out.
 
-        A plug-in is left out if it cannot be loaded, or if another component has its name.
+        A plug-in is left out if it cannot be loaded, if another component has its name, or if the
+        family accepts no plug-ins (``PLUGIN_FAMILIES``).
         """
         own, first = self._modules(), self._plugins()
         lines = []
@@ -162,8 +163,8 @@ class ComponentFamily:
         """Returns a one-line description of the component (such as an attack) ``name``, without
         importing it.
 
-        The line is the first line of the component's docstring. For a paper, it is the title, and
-        for a plug-in, the distribution.
+        The line is the first line of the component's docstring, or the summary of a system that a
+        paper declares. For a paper, it is the title, and for a plug-in, the distribution.
         """
         modules = self._modules()
         if name not in modules:

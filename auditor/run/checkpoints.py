@@ -63,8 +63,8 @@ class Checkpoints:
         return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def get(self, task: Task) -> TaskResult | None:
-        """Returns the stored result of ``task`` (such as an attack); None if there is no file or a
-        damaged file. A damaged file is logged.
+        """Returns the stored result of ``task`` (such as an attack); None if there is no file, or
+        the file is damaged or of a failed task, which is logged.
         """
         try:
             result = TaskResult.model_validate_json(_read(self._get_path(task)))

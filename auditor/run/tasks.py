@@ -136,9 +136,9 @@ class Audit:
 
     @property
     def ends_on_refusal(self) -> bool:
-        """Whether the audit has one system and does not run beside other audits.
+        """Whether the audit ends if a system refuses the data.
 
-        If this system refuses the data, the audit ends.
+        The result is true if the audit has one system and does not run beside other audits.
         """
         return len(self.targets) == 1 and not self.label
 
@@ -267,6 +267,7 @@ class Audit:
         data = self.interactions
 
         def seconds(job: tuple[Task, ...]) -> float:
+            """Estimated seconds of a job, with the training of its system."""
             cost = estimate_cost(shorten_training(self.targets[job[0].target], self.plan), data)
             read = _READ_SECONDS * cost.n_messages * cost.n_message_values * len(job)
             return read if job in alone else cost.seconds + read

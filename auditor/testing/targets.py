@@ -324,8 +324,8 @@ def assert_batch_sends_same(
     Messages must agree up to rounding of single precision.
     """
 
-    # Messages of all components, by name.
     def upload(group: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Messages of all components, by name."""
         return dict(iter_messages(target.upload(group, broadcast, rng, messages_per_client=2)))
 
     batch, rng = upload(profiles, np.random.default_rng(3)), np.random.default_rng(3)

@@ -62,9 +62,8 @@ class AffineNoise:
 
     @property
     def is_random_seed(self) -> bool:
-        """Whether the random draw is an integer with more than 2^40 possible values.
-
-        Traced code may use such a draw only to seed another generator.
+        """Whether the random draw may only seed another generator: an integer with more than 2^40
+        possible values.
         """
         return self.source.name == SEED_DRAW_NAME
 
@@ -233,6 +232,7 @@ def make_cast(kind: Any) -> Callable[[Any], Any]:
     dtype = np.dtype(kind)
 
     def convert(value: Any) -> Any:
+        """Converts one value to the dtype."""
         return np.array(value).astype(dtype)[()]
 
     return dtype.type if dtype.type in _RULES else convert

@@ -256,6 +256,7 @@ def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
     """
 
     def wrap(value: Any) -> Any:
+        """Converts a symbol to a 0-dimensional traced array; returns other values unchanged."""
         symbol = isinstance(value, Symbol)
         return TracedArray.wrap(to_object_array(value), float) if symbol else value
 
@@ -437,6 +438,7 @@ def get_replacement_by_id(eager: bool) -> dict[int, Any]:
     """
 
     def lazy(function: Callable[..., Any]) -> Callable[..., Any]:
+        """Makes a function that accepts symbols from a function of numbers."""
         return lambda *arguments, **named: (
             function(*arguments, **named) if named else apply_to_values(function, *arguments)
         )
