@@ -29,17 +29,21 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
 # Classes of values that may depend on random draws that are not fixed yet.
 SYMBOLIC_TYPES = (Symbol, *_OPEN_ARRAYS)
-# Types of NumPy scalars; types of values without entries, which compiled code may receive.
+# Types of NumPy scalars.
 SCALAR_TYPES = set(np.sctypeDict.values()) - {np.void, np.object_}
+# Types of values without entries, which compiled code may receive.
 ATOMIC_TYPES: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, Fraction}
 ATOMIC_TYPES |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALAR_TYPES}
 ATOMIC_TYPES.add(type(...))
 # Types whose hash, and therefore order in a set, follows from the value, except for nan.
 _ORDERED: set[Any] = {bool, int, float, complex, Fraction, Symbol}
 _ORDERED |= {kind for kind in SCALAR_TYPES if issubclass(kind, np.number | np.bool_)}
+# Types of the results of ``keys()``, ``values()`` and ``items()`` of a dict.
 DICT_VIEW_TYPES: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
 _SERIES = {tuple, list, set, frozenset, deque}
+# Types of dicts, of sets, and of arrays, in traced code.
 DICTS, SET_TYPES, ARRAYS = (dict, defaultdict), (set, frozenset), (np.ndarray, TracedArray)
+# Types of the hash objects of hashlib, such as ``hashlib.sha256()``.
 DIGEST_TYPES = {kind for kind in known.ALLOWED_ATTRS if kind.__module__ in ("_hashlib", "_blake2")}
 _MUTABLE: set[Any] = {types.CellType, list, set, deque, bytearray, *DICTS, *ARRAYS, *DIGEST_TYPES}
 
@@ -271,6 +275,8 @@ class CallGate(ABC):
         size: Callable[..., int] | None = None,
     ) -> Any:
         """Checks the arguments, calls the compiled ``function`` and returns its result.
+
+        The caller has checked that the function is allowed, as ``call_allowed_compiled`` does.
 
         ``name``: name of the function for messages.
         ``size``: function that estimates from the arguments how many entries the result has; None

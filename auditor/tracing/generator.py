@@ -38,8 +38,8 @@ class TracedGenerator(np.random.Generator):
     with given values of the draws, a draw returns a number.
 
     ``may_treat_int_as_real``: whether a random integer with more than 2^40 possible values is
-        treated as a real number. If false, it may only be used as a seed. The flag is true only
-        while the code of a mechanism of this package draws.
+        treated as a real number. If false, it may only be used as a seed. The flag is set before
+        each draw in traced code: true if the code of a mechanism of this package draws.
     """
 
     # The claims of these mechanisms allow for the rounding, and their exact samplers draw again if

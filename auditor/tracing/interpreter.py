@@ -61,6 +61,8 @@ class CallTracer(OperationTracer):
 
     Functions written in Python are traced step by step. Compiled functions are checked and then
     called.
+
+    - ``call_depth``: number of traced Python functions that are running, nested in one another.
     """
 
     call_depth = 0
@@ -267,7 +269,12 @@ class Interpreter(CallTracer):
     random draws.
 
     The class adds formatted strings, exceptions, context managers, ``match`` patterns, imports and
-    class definitions to ``CallTracer``.
+    class definitions to ``CallTracer``. Rewritten code uses these attributes:
+
+    - ``exception_class``: class that wraps exceptions of the traced code, for ``except`` clauses.
+    - ``make_slice``: evaluates ``a:b:c`` within square brackets.
+    - ``make_iterator``: makes the iterator of a generator expression.
+    - ``join_texts``: joins the parts of an f-string.
     """
 
     exception_class = TracedError

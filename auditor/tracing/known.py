@@ -153,21 +153,23 @@ WRITING_FUNCTIONS = {
               np.random.shuffle, random.shuffle, heapq.heapify, heapq.heappush, heapq.heappop,
               heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
-# Global random functions, as they were at import, which ``generator`` replaces.
+# Global random functions of NumPy, by name, as they were at import; ``generator`` replaces them.
 NUMPY_RANDOM = {
     name: f
     for name, f in vars(np.random).items()
     if name[0].islower() and callable(f) and type(f) is not types.FunctionType
 }
+# Global functions of Python's module ``random``, by name; ``generator`` replaces them, too.
 RANDOM_FUNCTION_BY_NAME = {
     name: f
     for name, f in vars(random).items()
     if name[0].islower() and type(f) in (types.MethodType, types.BuiltinMethodType)
 }
-# Functions that make arrays, and functions of numbers, which the module ``arrays`` replaces so that
-# they accept values that depend on random draws.
+# Functions that make arrays, by name. The module ``arrays`` replaces them by functions that accept
+# values that depend on random draws.
 ARRAY_CONSTRUCTORS = {n: getattr(np, n) for n in ["array", "asarray", "zeros", "ones", "full"]}
 ARRAY_CONSTRUCTORS |= {n: getattr(np, n) for n in ["zeros_like", "ones_like", "full_like"]}
+# Functions of Python's module ``math``, by name, which the module ``arrays`` replaces likewise.
 MATH_FUNCTIONS = {
     n: getattr(math, n) for n in ["log", "log1p", "floor", "ceil", "trunc", "copysign"]
 }
@@ -253,7 +255,8 @@ _RULES: list[tuple[tuple[Any, ...], Any]] = [
     ((math.factorial, math.comb, math.perm), lambda n, *_: int(n) << 9),
     ((bytes, bytearray), lambda n=0, *_: n if type(n) is int else 0),
 ]
-# Functions that estimate the number of entries of a result from the arguments of the call.
+# Functions that estimate the number of entries of a result from the arguments of the call, by the
+# id of the called function.
 RESULT_SIZE_RULES = {id(function): rule for functions, rule in _RULES for function in functions}
 
 

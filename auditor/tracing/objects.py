@@ -26,6 +26,7 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
 # Stands for an attribute that does not exist.
 MISSING: Any = object()
+# Type of special methods that are compiled, such as ``object.__init__``.
 COMPILED_METHOD_TYPE = types.WrapperDescriptorType
 # Special methods of ``object``, ``tuple`` and exceptions.
 _SLOTS = (COMPILED_METHOD_TYPE, types.MethodDescriptorType, types.BuiltinFunctionType)
@@ -38,10 +39,12 @@ _CLASS = vars(object)["__class__"]
 _GETTERS = [kind.__getattribute__ for kind in
             (object, type, types.ModuleType, types.MethodType, BaseException)]  # fmt: skip
 _MRO, _NAMES = (vars(type)[name].__get__ for name in ("__mro__", "__dict__"))
+# Types of the classes that traced code may use.
 ALLOWED_METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType, type(Protocol))
 # Compiled classes that may be base classes of classes written in Python.
 _ROOTS = {object, tuple}
 _DRAWS = {n for n in dir(np.random.Generator) if not n.startswith("_")} - {"bit_generator"}
+# Types of functions that are written in Python, without and with ``functools.lru_cache``.
 PYTHON_FUNCTION_TYPES = (types.FunctionType, functools._lru_cache_wrapper)
 # Constants of ``sys`` that do not change while the process runs.
 _OF_SYS = {"maxsize", "float_info", "version_info", "platform", "byteorder", "int_info"}

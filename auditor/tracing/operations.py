@@ -28,6 +28,7 @@ from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import ALLOWED_METACLASSES, NativeMethod, PartialCall
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
+# Types of values that have entries in a fixed order.
 CONTAINER_TYPES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
 _ARITHMETIC = "add sub mul truediv floordiv mod pow lshift rshift xor matmul neg pos invert"
 # Comparisons, with the comparison that exchanged operands need.

@@ -105,6 +105,7 @@ def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
+        """Returns the single values of the output of ``function(*arguments)``."""
         leaves = split_output(function(*arguments)).leaves
         return leaves if any(isinstance(e, Symbol) for e in leaves) else np.array(leaves)
 

@@ -23,6 +23,7 @@ from scipy import special
 
 # The two ends of an interval, each a Fraction or an infinite float.
 Interval = tuple[Any, Any]
+# A probability, exact if the draws allow it.
 Probability = Fraction | float
 
 _HALF = Fraction(1, 2)
@@ -224,6 +225,7 @@ class RealDraw:
         return same_type and law == (other.family, other.geometric_rate, other.n_values)
 
 
+# A random draw of either kind.
 Draw = FiniteDraw | RealDraw
 
 _SUPPORTS: dict[str, Interval] = {
@@ -248,8 +250,9 @@ def _list_bits(cell: int) -> list[int]:
     return [k for k in range(cell.bit_length()) if cell >> k & 1]
 
 
-# Maximum number of paths of one input, and probability below which a path is left out.
+# Maximum number of paths of one input.
 MAX_PATHS = 1 << 14
+# Probability below which a path is left out.
 MIN_PATH_PROB = 2.0**-100
 # Maximum number of interpreter steps for one input, over all its paths.
 MAX_STEPS_PER_INPUT = 3_000_000

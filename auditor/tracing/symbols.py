@@ -86,7 +86,7 @@ class Symbol:
         return Symbol(self.path, [(cells, value)]) if isinstance(value, AffineNoise) else value
 
     def to_concrete(self) -> Any:
-        """Restricts the execution path to one possible value of this symbol, and returns the value.
+        """Restricts the execution path as ``fix_value`` does, and returns a concrete object.
 
         Raises NotTraced if the value is noise (``AffineNoise``), which has no single number.
         """

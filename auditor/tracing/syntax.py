@@ -16,6 +16,7 @@ from types import CodeType
 FUTURE_FLAGS = functools.reduce(
     operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
+# Syntax tree of a function with a name, or of a lambda.
 FunctionNode = ast.FunctionDef | ast.Lambda
 
 

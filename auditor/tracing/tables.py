@@ -61,7 +61,8 @@ class OutputMass:
     - ``mixture``: distribution of the number for which ``DENSITY_SLOT`` stands in the key; empty
       without ``DENSITY_SLOT``.
     - ``has_underflow``: whether the key depends on a rounded normal draw. Values of the draw beyond
-      38 standard deviations are left out.
+      38 standard deviations are left out, because their probabilities are below the range of
+      doubles.
     """
 
     mass: Probability

@@ -26,8 +26,9 @@ from fedrec_auditor.targets.systems.base import Model, Target
 N_SAMPLED_NEGATIVES = 99
 # Names of the two rankings in reports.
 SAMPLED_ITEMS, ALL_ITEMS = "99 sampled negatives", "all items"
-# Notes of a row if held-out items are drawn at random: for all users, or for users with ties.
+# Note of a row if the held-out items of all users are drawn at random.
 NO_TIMES_NOTE = "This audit holds out a random item per user, because the data have no times."
+# Note of a row if this is done for users with several latest items; {}: number of these users.
 TIES_NOTE = "This audit holds out one of several items of the latest time, at random, for {} users."
 
 

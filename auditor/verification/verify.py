@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.auditor.exact.output_distribution import Density
     from fedrec_auditor.targets.mechanisms.base import Mechanism
 
+    # Inputs to compare: a list, a strategy of Hypothesis that is searched, or None for the default.
     Inputs = list[Any] | SearchStrategy[Any] | None
 
 
@@ -142,7 +143,7 @@ class DrawBudget(Checked):
             size = min(_LARGER * size, MAX_PER_CALL)
 
         def draws_at(cost: float) -> int:
-            """Number of draws per input that fit into the time if each takes ``cost`` seconds."""
+            """Returns the number of draws per input that time allows, at ``cost`` s per output."""
             return int(_DRAW_SHARE * seconds / max(cost * (4.0 + len(inputs)), 1e-12))
 
         size, cost = 1, best
@@ -206,12 +207,12 @@ def search_pair(
     allowed: list[int] = []
     scores: dict[Hashable, float] = {}
 
-    # Number of draws per input that score a pair.
     def draws() -> int:
+        """Returns the number of draws per input that score a pair."""
         return min(_MAX_DRAWS, max(_MIN_DRAWS, allowed[0] // _MAX_PAIRS))
 
-    # Lower bound on the epsilon of a pair, or -1 if the pair is not measured.
     def score(pair: tuple[Any, Any]) -> float:
+        """Returns a lower bound on the epsilon of a pair; -1 if the pair is not measured."""
         key = make_input_key(pair[0]), make_input_key(pair[1])
         if key[0] == key[1]:
             return -1.0
@@ -220,8 +221,8 @@ def search_pair(
             if allowed and len(scores) >= min(_MAX_PAIRS, affordable):
                 return -1.0
 
-            # Lower bound measured with an encoder that knows the outputs ``unread``.
             def shown(unread: list[Any]) -> float:
+                """Measures the lower bound, with an encoder that knows the outputs ``unread``."""
                 rng = np.random.default_rng([entropy, len(unread)])
                 read = sampler.with_encoder(pair, rng, unread=unread)
                 if not allowed:

@@ -24,6 +24,7 @@ from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_interva
 
 Floats = NDArray[np.float64]
 
+# Type of the rule in a ``CandidateRule``.
 Rule = TypeVar("Rule", covariant=True)
 # Guesses of a rule: the first world, neither world (the rule abstains), or the second world.
 FIRST, NEITHER, SECOND = 1, 0, -1

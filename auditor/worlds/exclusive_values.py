@@ -163,6 +163,7 @@ class ExclusiveRule:
     The rule abstains if there is no such value, and if values of the output disagree.
 
     parts: sets of values and ranges, each of which may guess a world.
+    guessed_worlds: the worlds that the rule may guess: FIRST (1) and SECOND (-1).
     """
 
     parts: tuple[ExclusiveSet | RangeRule, ...]

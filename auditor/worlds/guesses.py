@@ -150,6 +150,7 @@ class GuessCounts:
             return float(bound_epsilon_by_guesses(self.n_right, self.n_wrong, revealed, error))
 
         def excess(epsilon: float) -> float:
+            """Returns by how much the bound of the probability at ``epsilon`` exceeds the error."""
             return self._bound_chance(epsilon, revealed) - error
 
         return 0.0 if excess(0.0) >= 0 else float(scipy.optimize.brentq(excess, 0.0, _MAX_EPSILON))

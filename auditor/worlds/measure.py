@@ -157,7 +157,10 @@ class RefutationDraws:
         """
 
         def find_min(rates: EventRates) -> int | None:
+            """Finds the smallest number of draws that refutes the claim, at these event rates."""
+
             def enough(samples: int) -> bool:
+                """Checks whether the predicted bound of ``samples`` draws exceeds the claim."""
                 limit = estimator.predict_bound(samples, rates, delta=delta, alpha=1.0 - confidence)
                 return exceeds(limit, epsilon)
 

@@ -121,9 +121,11 @@ class OneRunGuesses:
         log_odds, log_none = epsilon, r * float(special.log_expit(-epsilon)) + math.lgamma(r + 1)
 
         def mean_below(i: int) -> float:
+            """Returns the mean of P[W = k] over the ``i`` values of k below v."""
             return (_binomial_tail(v - i, r, q) - tail) / i
 
         def is_falling(i: int) -> bool:
+            """Whether ``mean_below(i + 1)`` is at most ``mean_below(i)``."""
             k = v - i - 1
             if k < 0:
                 return True
@@ -222,6 +224,7 @@ class OneRunGuesses:
         """
 
         def is_explained(parameter: float) -> bool:
+            """Whether the curve with this parameter can explain the counted guesses."""
             return parameter >= _MAX_EPSILON or self.is_within_trade_off(inverse(parameter), alpha)
 
         return 0.0 if is_explained(0.0) else bisect_threshold(is_explained, precision=_TOLERANCE)
@@ -265,6 +268,7 @@ _CAUTION = 0.5  # standard errors subtracted from a predicted bound, see RuleTes
 
 
 _Theorem = tuple[Callable[..., float], str]
+# Name that stands for the theorem with the larger expected bound.
 AUTO_METHOD = "auto"
 # Theorems by name: the function that computes a bound from counts of guesses, and its source.
 THEOREMS: dict[str, _Theorem] = {
@@ -344,6 +348,7 @@ class OneRun(Checked, base.Estimator):
         )
 
         def bound_at(alpha: float) -> EpsilonBound:
+            """Computes the bound by the chosen theorem, at confidence 1 - ``alpha``."""
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
             return EpsilonBound(shown, largest, witness)
 
@@ -392,6 +397,7 @@ def make_one_run_worlds(
     """
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
+        """Raises InputError, because one training gives no separate outputs to draw."""
         raise InputError(
             "Expected estimator auto, guesses or trade-off for one training, got another. Use auto."
         )

@@ -374,6 +374,7 @@ def choose_run_scorer(
     rest = first.shape[1] - n_single
 
     def fit_all(rows: slice) -> tuple[RunScorer, str]:
+        """Fits the rule to the runs ``rows`` of each world, without the last features."""
         rule, how = fit_rule(first[rows, :rest], second[rows, :rest])
         return (lambda features: rule(features[:, :rest])), how
 
@@ -381,6 +382,7 @@ def choose_run_scorer(
     bold = replace(budget, margin=_CAUTION)
 
     def expected(rule: RunScorer, start: int = 0) -> float:
+        """Predicts the lower bound on epsilon by ``rule``, from the runs with index >= start."""
         number = ScalarScore("vote", lambda x: x)
         rules = propose_rules(number, rule(first[start:]), rule(second[start:]), bold)
         return max((bound for bound, _ in rules), default=0.0)

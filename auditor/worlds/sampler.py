@@ -19,6 +19,7 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, check_
 from fedrec_auditor.targets.mechanisms.base import format_value
 from fedrec_auditor.targets.wrapped.client import get_error_text
 
+# Type of the result of an attempt.
 T = TypeVar("T")
 # Scope of a bound on a sampler: one report, any pair of inputs.
 REPORT_SCOPE = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -340,6 +341,7 @@ class Sampler:
         known: dict[str, tuple[int, ...]] = {}
 
         def draw_shapes(value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
+            """Draws ``size`` outputs for the input ``value``, and returns their shapes as texts."""
             shape = self.draw(value, rng, size).shape[1:]
             before = known.setdefault(repr(canonicalize(value)), shape)
             check_one_shape(f"the input {value!r}", before, shape)

@@ -34,9 +34,13 @@ from fedrec_auditor.targets.recorded.tensors import NpzFile
 
 
 class ScoreArchive(NpzFile):
-    """An npz file of at most 2 GiB with canary scores and identifiers, which is read entirely.
+    """An npz file of canary scores and identifiers, whose arrays (at most 2 GiB each) are read.
 
     A canary is a user or record that was put into the training data of some trainings.
+
+    max_index_bytes: maximum size of each array in bytes.
+    allowed_names: names of the arrays that are read.
+    text_names: names of the arrays that may hold texts instead of numbers.
     """
 
     max_index_bytes = 2**31
@@ -278,6 +282,7 @@ class CanaryScores(_Scores):
         remaining: dict[int, NDArray[Any]] = {}
 
         def draw(world: int, size: int, _: np.random.Generator) -> NDArray[Any]:
+            """Returns the next ``size`` scores of a world, each score once, in random order."""
             if world not in remaining:
                 remaining[world] = rng.permutation(stored[world])
             taken, remaining[world] = np.split(remaining[world], [size])

@@ -267,6 +267,7 @@ class OutcomeIndex:
         return f"{name} in {{{', '.join(values)}{more}}}"
 
 
+# Function from an output to one number.
 Statistic = ScalarScore | OutcomeIndex
 """A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
@@ -635,6 +636,7 @@ def fit_boosted_trees(first: Floats, second: Floats) -> Callable[[Floats], Float
         model.fit(np.concatenate([first, second]), labels)
 
     def score(x: Floats) -> Floats:
+        """Returns the log-odds of the first world for the features ``x`` (n, f)."""
         with limit_to_one_thread(None):
             return np.asarray(model.decision_function(x))
 

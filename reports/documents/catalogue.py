@@ -256,7 +256,7 @@ def format_claimed_formula(row: CatalogueRow) -> str:
 
 
 def describe_claim(row: CatalogueRow) -> str:
-    """Formats the claimed formula of an entry with its value.
+    """Describes the claim of an entry: its formula and value, and whether it was derived here.
 
     The prefix "derived: " marks a statement that nobody makes, and that was derived here.
     """

@@ -29,6 +29,7 @@ def make_axis(low: float, high: float, start: float, end: float, *, log: bool = 
     """
 
     def place(value: float) -> float:
+        """Returns the coordinate of ``value``."""
         if log:
             value = math.log10(value) if value > 0.0 else -math.inf
         return start + min(max((value - low) / (high - low), 0.0), 1.0) * (end - start)

@@ -77,7 +77,8 @@ def find_noiseless_columns(
     return ColumnsWithoutNoise(columns, bool((first != first[:1]).any()))
 
 
-N_COMPARED_OUTPUTS = 4  # outputs of a call whose positions are compared
+# Number of outputs per call whose positions ``find_deviating_position`` compares.
+N_COMPARED_OUTPUTS = 4
 
 
 def find_deviating_position(

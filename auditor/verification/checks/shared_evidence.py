@@ -165,8 +165,9 @@ def stack_draws(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(draws)
 
 
-# Number of calls for many outputs that are compared per input, and maximum outputs per call.
+# Number of calls for many outputs that are compared per input.
 N_CHECKED_CALLS = 16
+# Maximum number of outputs of each of these calls.
 MAX_OUTPUTS_PER_CALL = 64
 # Distances between the calls that are compared, and number of entries that are compared.
 _LAGS, _FIRST = (1, 2, 3), 8

@@ -198,6 +198,7 @@ class Estimator(ABC):
         statements.check_epsilon(epsilon)
 
         def enough(samples: int) -> bool:
+            """Checks whether ``samples`` draws can give a bound above ``epsilon``."""
             bound = self.find_max_bound(samples, delta=delta, confidence=confidence)
             return exceeds(bound, epsilon)
 

@@ -70,6 +70,7 @@ class JointBinomial(base.Estimator):
         ]
 
         def bounds_of_rules(alpha: float) -> list[float]:
+            """Computes the lower bound on epsilon by each rule; ``alpha``: total error."""
             return [
                 found.bound_epsilon(delta=request.delta, alpha=part * alpha)
                 for found, (_, part) in zip(counts, rules, strict=True)
@@ -83,6 +84,7 @@ class JointBinomial(base.Estimator):
         all_right = GuessCounts.make_perfect(draws, share)
 
         def bound_at(alpha: float) -> EpsilonBound:
+            """Computes the largest bound by the rules, at confidence 1 - ``alpha``."""
             error = (1.0 - selection.SECOND_RULE_ALPHA_SHARE) * alpha
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonBound(max(bounds_of_rules(alpha), default=0.0), largest, witness)
@@ -158,6 +160,7 @@ class AllThresholds(base.Estimator):
         pairs = list(itertools.combinations(range(len(scores)), 2))
 
         def bound_at(alpha: float) -> EpsilonBound:
+            """Computes the largest bound over all pairs of worlds, at confidence 1 - ``alpha``."""
             error = alpha / comb(len(scores), 2)
             bands = {(a, b): ThresholdLimits.fit(scores[a], scores[b], error) for a, b in pairs}
             pair, band = max(bands.items(), key=lambda found: found[1].bound_epsilon(delta))
