@@ -32,18 +32,28 @@ _BLOCK = 1 << 23  # numbers per block of clients when messages are summed: 64 Mi
 class Payload(StrEnum):
     """Type of a message: what its numbers mean, such as gradients or item lists.
 
+    GRADIENT: gradient of the sender's loss with respect to the broadcast model
+    CHANGE: the model that the sender trained, minus the broadcast model
+    MODEL: the model that the sender trained
+    REPORTS: single coordinates of a gradient, randomized
+    BITS: one bit per item, randomized or not
+    RATINGS: one rating per item
+    ITEMS: a list of item positions in the catalogue, padded with -1
+    CODES: a list of codes that stand for items, padded with -1
+    VECTOR: the sender's own state between rounds, such as a user vector
+
     The protocol is public, so an adversary knows the type of every message.
     """
 
-    GRADIENT = "gradient"  # gradient of the sender's loss with respect to the broadcast model
-    CHANGE = "change"  # the model that the sender trained, minus the broadcast model
-    MODEL = "model"  # the model that the sender trained
-    REPORTS = "reports"  # single coordinates of a gradient, randomized
-    BITS = "bits"  # one bit per item, randomized or not
-    RATINGS = "ratings"  # one rating per item
-    ITEMS = "items"  # a list of item positions in the catalogue, padded with -1
-    CODES = "codes"  # a list of codes that stand for items, padded with -1
-    VECTOR = "vector"  # the sender's own state between rounds, such as a user vector
+    GRADIENT = "gradient"
+    CHANGE = "change"
+    MODEL = "model"
+    REPORTS = "reports"
+    BITS = "bits"
+    RATINGS = "ratings"
+    ITEMS = "items"
+    CODES = "codes"
+    VECTOR = "vector"
 
 
 # Kinds of messages that are lists. The order of a list's entries may reveal something.
@@ -168,11 +178,11 @@ class Component(ABC):
     def list_entries(
         self, clients: Ints
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-        """Returns client, position and value of all E entries in the lists of ``clients``.
+        """Returns client, position and value of each entry in the lists that ``clients`` sent.
 
         A message must be a list, shape (width,), padded with ``LIST_PADDING``. The result has three
-        arrays (E,), in the order of clients and positions: client of each entry (index into
-        ``clients``), position in the list, and value.
+        arrays, each with one element per entry, in the order of clients and positions: client of
+        the entry (index into ``clients``), position in the list, and value.
         """
         parts = [(np.zeros(0, np.intp),) * 2 + (self.to_dense(clients[:0]).ravel(),)]
         for block in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):

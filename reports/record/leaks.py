@@ -92,7 +92,7 @@ def list_rows_with_baseline(record: Contents | Section) -> tuple[AttackRow, ...]
 
 
 def rank_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[Leak, ...]:
-    """Returns the attack results that beat guessing, the largest advantage first.
+    """Returns all attack results that beat guessing, however little, the largest advantage first.
 
     A result whose advantage is below ``margin`` is marked ``is_small``.
     """
@@ -164,7 +164,7 @@ def _p_value(row: AttackRow, margin: float) -> float:
 
 
 def widen_ci_low(row: AttackRow, rows: int) -> float:
-    """Returns the lower confidence limit of an attack's metric, corrected for multiple comparisons.
+    """Returns the lower confidence limit of an attack's metric, corrected for ``rows`` tests.
 
     The limit is lowered so that ``rows`` such limits hold together at the row's confidence.
     """
@@ -172,7 +172,7 @@ def widen_ci_low(row: AttackRow, rows: int) -> float:
 
 
 def widen_ci_high(row: AttackRow, rows: int) -> float:
-    """Returns the upper confidence limit of an attack's metric, corrected for multiple comparisons.
+    """Returns the upper confidence limit of an attack's metric, corrected for ``rows`` tests.
 
     The limit is raised so that ``rows`` such limits hold together at the row's confidence.
     """

@@ -296,7 +296,7 @@ def _check_severity(stored: Any, record: Contents, path: Path) -> None:
 
 
 def to_json(value: Any, place: str = "") -> Any:
-    """Converts a value to the types of JSON; infinity becomes "inf".
+    """Converts a value to the types of JSON, without encoding it; infinity becomes "inf".
 
     Raises IncompleteError for NaN, with its path in the record. The path begins with ``place``.
 

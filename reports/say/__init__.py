@@ -127,10 +127,10 @@ def _is_whole(value: float) -> bool:
 
 
 def format_upper_bound(proof: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
-    """Formats the epsilon of an upper bound, rounded up.
+    """Formats the epsilon of an upper bound, rounded up, but not past an epsilon in ``beside``.
 
     proof: the upper bound.
-    beside: epsilons that are printed next to it. Rounding up never passes one of them.
+    beside: epsilons that are printed next to it.
     exactly: whether the text has 6 significant digits instead of 3.
     """
     near = format_number if exactly else format_short
@@ -141,7 +141,7 @@ def format_upper_bound(proof: Bound, beside: Iterable[float], *, exactly: bool =
 
 
 def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
-    """Formats the epsilon of a lower bound, rounded down.
+    """Formats the epsilon of a lower bound, rounded down unless an epsilon in ``beside`` equals it.
 
     shown: the lower bound.
     beside: epsilons that are printed next to it. An equal one gets the same text.
@@ -218,7 +218,8 @@ def describe_full_scope(scope: Scope) -> str:
 def label_vacuous_claim(finding: Finding) -> str:
     """Returns the words "promises little" if the judged claim is vacuous, and otherwise "".
 
-    A vacuous claim allows right guesses 99.9% of the time.
+    A vacuous claim allows right guesses 99.9% of the time. The text is "" also if nothing is
+    claimed in the judged scope.
     """
     promised = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
     return "promises little" if finding.vacuous and promised else ""
@@ -360,7 +361,7 @@ def describe_guesses_by_bounds(finding: Finding) -> str:
 
 
 def describe_guesses(finding: Finding) -> str:
-    """Returns sentences on how often an adversary guesses a bit right.
+    """Returns sentences on how often an adversary guesses a bit right, by claim and lower bound.
 
     The first states the largest rate that the claim allows, the second the rate that follows from
     the lower bound, if there is one.

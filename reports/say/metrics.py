@@ -202,7 +202,7 @@ def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
 
 
 def compute_widening_factor(confidence: float, rows: int) -> float:
-    """Computes the factor for half-widths of intervals so that ``rows`` intervals hold together.
+    """Computes the factor that widens each of ``rows`` intervals so that all hold together.
 
     The intervals then hold together at ``confidence``, by Bonferroni's correction with quantiles of
     the normal distribution.
@@ -219,7 +219,7 @@ def compute_widening_factor(confidence: float, rows: int) -> float:
 def widen_limits(
     row: UtilityRow | FurtherFigure, rows: int, confidence: float
 ) -> tuple[float, float]:
-    """Returns the limits (low, high) of a row, widened for multiple testing.
+    """Returns the limits (low, high) of a row, widened so that ``rows`` such pairs hold together.
 
     row: the row, whose own limits hold at ``confidence``.
     rows: number of rows whose widened limits hold together at ``confidence``.
@@ -287,7 +287,7 @@ def format_trained_rounds(section: Section) -> str:
 
 
 def describe_utility_shortfall(section: Section) -> str:
-    """Describes the first of guessing and the baseline that a system's utility does not beat.
+    """Describes a simple method (guessing, else the baseline) that the utility does not beat.
 
     The text is "" if the utility beats both.
     """

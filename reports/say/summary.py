@@ -83,7 +83,7 @@ class Summary:
 
     @property
     def leak_assessment(self) -> SeverityAssessment:
-        """Severity of what attacks learn from messages, and why other attacks may learn more."""
+        """Severity of the leak (what attacks learn from messages), with the parts not assessed."""
         return assess_leak(self.section, self.leaks)
 
     @property
@@ -170,7 +170,7 @@ class Summary:
 
     @property
     def attack_details(self) -> str:
-        """Clause on the result of the attacks, with the best attack and its interval."""
+        """Text with ``attack_result``, and with the most harmful result and its interval."""
         texts = (self.attack_result, say.capitalize_first(self.best_attack_text))
         return say.capitalize_first(say.join_texts(*texts, by=". "))
 
@@ -186,7 +186,7 @@ class Summary:
 
     @property
     def utility_shortfall(self) -> str:
-        """Text on the first of guessing and the baseline that the system's utility does not beat.
+        """Text on a simple method (guessing, else the baseline) that the utility does not beat.
 
         The text is empty if the utility beats both.
         """

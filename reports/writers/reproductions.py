@@ -17,7 +17,7 @@ _HEAD = "| place | system | quantity | printed | our value | further |\n|---|---
 
 
 class PaperRun(Row):
-    """The reproduced numbers of one paper.
+    """The reproduced numbers of one paper, as one run measured them.
 
     name: heading of the paper's section in the page.
     paper: citation of the paper.
@@ -38,7 +38,7 @@ class RunResults(Row):
 
     command: command line that repeats the run.
     quick: whether trainings were cut short.
-    pages: results of the papers, one object per paper.
+    pages: results of the papers, one per paper; each is a section of the written page.
     """
 
     command: str

@@ -55,7 +55,7 @@ class NumberDescription(TomlTable):
     side: Side | None = None
 
     def fill_in(self, pair: ClaimedAndComputed, basis: Basis = Basis.PRINTED) -> ComputedNumber:
-        """Creates the number with this description and the values in ``pair``.
+        """Creates a ``ComputedNumber`` from this description and the two values in ``pair``.
 
         pair: the paper's number, the number computed here, and optionally values for the names in
             braces in ``what`` and ``how``
@@ -250,8 +250,7 @@ class PaperEntry(TomlTable):
     def rescope_claim(
         self, claim: Claim, name_values: FormulaValues, stating_entry: PaperEntry
     ) -> ScopedClaim:
-        """Returns ``claim`` with the scope, delta and note of this entry, in which bounds are
-        compared with it.
+        """Returns ``claim`` with the scope and delta to which this entry applies it, and a note.
 
         claim: the claim, which another entry may state
         name_values: values of the names in formulas and texts

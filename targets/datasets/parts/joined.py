@@ -88,7 +88,7 @@ class InteractionRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of distinct users, and number of distinct items."""
+        """Shape of the rating matrix: number of distinct users, and number of distinct items."""
         return len(self.users.distinct_ids), len(self.items.distinct_ids)
 
     def keep_rows(self, rows: NDArray[np.bool_]) -> Self:
