@@ -53,7 +53,8 @@ class Shuffler:
     vantage = Vantage.SHUFFLED
 
     def get_event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """Returns the accounting event of a round in which ``n_senders`` uploads are shuffled.
+        """Returns the accounting event of a round in which ``n_senders`` uploads of ``epsilon`` are
+        shuffled.
 
         The result is ``local`` if ``epsilon`` is infinite.
 

@@ -116,7 +116,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of one bit against the server: infinity, and the computed epsilon.
+    """Yields a pair of epsilons of one bit against the server: infinite by the paper, and computed.
 
     The paper claims no local differential privacy, which corresponds to an infinite epsilon against
     the server. The bit is flipped symmetrically.
@@ -126,8 +126,8 @@ def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_similarity_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1e-9, a tolerance, and the epsilon of the item similarities minus the epsilon
-    of one bit.
+    """Yields a pair: the tolerance 1e-9, and the epsilon of the item similarities minus that of one
+    bit, which is claimed to be 0.
 
     By the paper, the similarities that the server computes have the epsilon of one flipped bit.
     Their epsilon is computed by enumeration, for two users and two items.

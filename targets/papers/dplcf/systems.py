@@ -38,6 +38,8 @@ class LcfSp(FlippedItemKnn):
 
     LCF-SP (section 4.1.2) is DPLCF-SP without the estimation step (equations 5 to 10). It has the
     uploads, privacy claims and bounds of DPLCF-SP.
+
+    ``unprotected_name``: command-line name of the system that sends bits without flips.
     """
 
     unprotected_name = "lcf-ub"
@@ -51,6 +53,8 @@ class LcfAp(FlippedItemKnn):
     LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). As in
     DPLCF-AP, its uploads are claimed to be epsilon-private, but an uploaded 0 proves that the true
     bit is 0.
+
+    ``unprotected_name``: command-line name of the system that sends bits without flips.
     """
 
     unprotected_name = "lcf-ub"
@@ -70,6 +74,7 @@ class DplcfSp(FlippedItemKnn):
 
     ``as_printed``: whether the server inverts A as printed, with two misprints; otherwise the right
         A.
+    ``unprotected_name``: command-line name of the system that sends bits without flips.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in DplcfSp().get_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -117,6 +122,7 @@ class DplcfAp(FlippedItemKnn):
         with probability q = p e^-eps.
     ``as_printed``: whether the server uses equation 11 with its misprints, by which sim(i, j)
         differs from sim(j, i); only for p = 1. Otherwise the misprints are corrected.
+    ``unprotected_name``: command-line name of the system that sends bits without flips.
     """
 
     # The ratio p/q = e^eps bounds the likelihood ratio only of an uploaded 1. For an uploaded 0 the
