@@ -105,9 +105,10 @@ def _keep_alive(folder: tempfile.TemporaryDirectory[str]) -> None:
 
 
 def count_bytes(value: Component | Any, shared: set[int]) -> int:
-    """Counts the bytes of ``value``, an array or a dataclass object with arrays.
+    """Counts the bytes of an array, or of a dataclass object with arrays, except ``shared`` arrays.
 
-    Arrays whose ``id()`` is in ``shared`` do not count.
+    value: the array or object.
+    shared: ``id()`` of each array that does not count.
     """
     if isinstance(value, sparse.csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)

@@ -32,7 +32,7 @@ def get_choice_name(class_name: str, suffix: str = "") -> str:
 
 
 def find_member_class(module: str, suffix: str) -> type[Any]:
-    """Returns the class that is named after its file, such as Synthetic in synthetic.py.
+    """Returns the class of a family's member, named after its file: Synthetic in synthetic.py.
 
     module: full name of the module
     suffix: ending that the class name may have in addition, such as "dataset"

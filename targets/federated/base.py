@@ -170,7 +170,7 @@ class Learner(Protocol):
     def train(
         self, broadcast: Broadcast, clients: Clients, local: LocalSettings, compute: Machine
     ) -> dict[str, Component]:
-        """Trains the broadcast model on every device, and returns the trained models by array.
+        """Trains the broadcast model on every device, and returns the trained arrays by name.
 
         There is one component per named array of the model, for all devices. A device's result
         depends only on its own row of ``clients`` and on the broadcast. A device without
@@ -330,7 +330,8 @@ class Route(Protocol):
         ...
 
     def get_event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """Returns the accounting event of one round for an adversary with the server's view.
+        """Returns the accounting event of one round, from the event ``local`` of one upload, for an
+        adversary with the server's view.
 
         ``local``: event of every sender's own upload, returned by default.
         ``epsilon``: epsilon of one whole upload at delta 0; infinite if no finite epsilon holds.

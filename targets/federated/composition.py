@@ -65,6 +65,7 @@ class ComposedSystem(System):
     ``server``: aggregation of the uploads by the server: their "mean", as in federated averaging,
         their "sum", or a step by "adam" towards their mean (``FedAdam``).
     ``server_rate``: learning rate of the server, if ``server`` is "adam".
+    ``evaluation``: the paper's protocol for measuring utility.
     ``place``: section or table of the paper that states this composition and its claim.
     ``basis``: whether the claim's epsilon is printed by the authors, or how it is derived.
     """

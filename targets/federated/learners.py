@@ -118,7 +118,7 @@ class _EmbeddingLearner(Checked):
     def train(
         self, broadcast: Broadcast, clients: Clients, local: LocalSettings, compute: Machine
     ) -> dict[str, Component]:
-        """Trains the broadcast model on every device, and returns the trained models by array.
+        """Trains the broadcast model on every device, and returns the trained arrays by name.
 
         There is one component per named array of the model, for all devices. The result of a device
         is equal to the last bit in any batch of devices. Raises InputError if the shapes of the
@@ -217,6 +217,9 @@ class GcnLearner(_EmbeddingLearner):
     (equation 5), including the scored item.
 
     In the paper, z_v is E_V x_v. Here z_v is a row of the item table.
+
+    ``neighbours``: use of the rows of the user's items in the user's embedding.
+    ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
     """
 
     # The gradient flows through the mean into the rows of the user's items. The item features x_v
@@ -238,6 +241,9 @@ class LightGcnLearner(_EmbeddingLearner):
 
     LightGCN (He et al., SIGIR 2020) divides each row by the square roots of the degrees of user and
     item in their graph. This class divides the sum of rows by the user's degree alone.
+
+    ``neighbours``: use of the rows of the user's items in the user's embedding.
+    ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
     """
 
     # A device does not know the degree of an item. LightGCN also takes the mean of the user's
@@ -258,6 +264,8 @@ class MfLearner(_EmbeddingLearner):
     ``loss``: "logistic" for the loss of equation 8, or "squared" for sum (r - z_u . z_v)^2 with r =
         1 for the user's items and r = 0 for negatives. F-DPMF has the squared loss, because DPMF
         (Hua et al. 2015) perturbs a squared error.
+    ``neighbours``: use of the rows of the user's items in the user's embedding.
+    ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
     """
 
     # As in FedRec (Figure 2 of the FedRec paper), the client shares E_U and the item table, so that
@@ -281,6 +289,9 @@ class NcfLearner(_EmbeddingLearner):
     The user vector is z_u = E_U x_u, with the user's features x_u. A two-layer MLP scores the
     concatenation z_u (+) z_v with the item's row z_v (section 5.10 of the FedRec paper). This is
     the MLP branch of NCF (He et al., WWW 2017).
+
+    ``neighbours``: use of the rows of the user's items in the user's embedding.
+    ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
     """
 
     # The FedRec paper names only NCF. The MLP branch is used because the FedRec protocol has a user

@@ -91,10 +91,10 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
 
 
 def draw_visit_orders(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
-    """Draws the order in which each of n devices visits its examples in ``epoch``.
+    """Draws the order in which each of n devices visits its ``sizes[i]`` examples in ``epoch``.
 
     ``streams``: one random stream per device.
-    ``sizes``: number of examples of each device, shape (n,).
+    ``sizes``: number of examples of each device i, shape (n,).
     ``epoch``: index of the epoch.
 
     The result has the shape (n, max(sizes)). Row i begins with a uniform permutation of 0 to
@@ -206,10 +206,11 @@ class TrainingJob:
     moments: kernel.AdamMoments
 
     def iter_device_blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
-        """Yields blocks of devices (row indices) with similar numbers of examples.
+        """Yields blocks of devices (row indices) with similar numbers of examples, up to the size
+        ``bound``.
 
-        ``bound`` limits the number of devices times the largest number of examples in a block of
-        several devices. Devices without examples are left out.
+        The size is the number of devices times the largest number of examples; only a block of one
+        device may exceed ``bound``. Devices without examples are left out.
         """
         sizes = self.examples.n_examples
         order = np.argsort(sizes, kind="stable")[::-1]
@@ -256,7 +257,7 @@ def train_devices(
     has_mlp: bool,
     has_squared_loss: bool,
 ) -> dict[str, Component]:
-    """Trains the models of all devices, and returns the trained models by array.
+    """Trains the models of all devices, and returns the trained arrays by name.
 
     A device trains the item rows of its examples, and all other arrays of the model. Between
     epochs, ``local.epoch_noise`` is applied to these arrays and rows.

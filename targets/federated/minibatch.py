@@ -120,7 +120,7 @@ def make_scratch_arrays(batch: int, d: int) -> ScratchArrays:
 
 @_part
 def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Layers:
-    """Creates the layers of one device's model as views of the vector ``flat``.
+    """Creates the layers of one device's model, with ``width`` user features, as views of ``flat``.
 
     ``flat``: vector as long as a row of ``kernel.DeviceTables.dense_params``.
     ``d``: dimension of embeddings.
@@ -219,7 +219,7 @@ def embed_user(
     bias: F32,
     neighbours: int,
 ) -> None:
-    """Computes the embedding of a user by one of three formulas, and writes it into ``user``.
+    """Writes a user's embedding into ``user``, computed by the formula with number ``neighbours``.
 
     ``user``: receives the embedding, shape (d,).
     ``inner``: receives ``own`` + W1 ``mean`` in formula 2, and is unchanged otherwise.

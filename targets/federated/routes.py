@@ -51,7 +51,8 @@ class Shuffler:
     vantage = Vantage.SHUFFLED
 
     def get_event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """Returns the accounting event of a round in which ``n_senders`` uploads are shuffled.
+        """Returns the accounting event of a round in which ``n_senders`` uploads of ``epsilon`` are
+        shuffled.
 
         ``local``: event of every sender's own upload.
         ``epsilon``: epsilon of one whole upload at delta 0. If it is infinite, the result is

@@ -393,6 +393,7 @@ def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
     # The function serves as the module's ``__getattr__``, so that pickle finds the classes there.
     @functools.cache
     def build(kind: str) -> type[FederatedSystem]:
+        """Returns the class of the system whose class name is ``kind``."""
         paper = Paper.load(module.rpartition(".")[0])
         for name, declared in paper.declared_systems.system.items():
             if declared.type == kind:

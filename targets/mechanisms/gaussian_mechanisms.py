@@ -468,9 +468,9 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def sensitivity(self) -> float:
-        """Largest norm of the gradient over all clipped embeddings: 2 R^(3/2), for best rating R.
+        """Largest norm of the gradient over all clipped embeddings.
 
-        If ``joint`` is true, it is sqrt(2) times as large: 2 sqrt(2) R^(3/2).
+        For best rating R, it is 2 R^(3/2), or 2 sqrt(2) R^(3/2) if ``joint`` is true.
         """
         return 2.0 * self.bound * math.sqrt(self.bound * (2.0 if self.joint else 1.0))
 

@@ -105,8 +105,10 @@ class BitFlip(BitMechanism):
         width = bits.shape[1]
         noise = streams.draw_words(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
 
-        # Draws uniform numbers for the undecided bits, in the order of their positions ``ties``.
         def rest(ties: NDArray[np.intp]) -> NDArray[np.float64]:
+            """Draws uniform numbers for the undecided bits, in the order of their positions
+            ``ties``.
+            """
             clients, counts = np.unique(ties // width, return_counts=True)
             if not counts.size:
                 return np.empty(0)
@@ -261,7 +263,7 @@ class OneCoordinate(Checked):
     def compute_bits(
         self, entries: ArrayLike, *, flip: NDArray[np.float64], corner: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        """Computes the randomized bits of vector entries from uniform draws of the caller.
+        """Computes the randomized bits of vector entries from uniform draws ``flip``, ``corner``.
 
         ``entries``: the vector entries, in [-1, 1].
         ``corner``: one draw in [0, 1) per entry, which rounds the entry to -1 or 1.

@@ -360,7 +360,7 @@ MIN_EPSILON = 1e-9
 # stays possible.
 MAX_EPSILON = 700.0
 
-# An epsilon of a mechanism, from 0 to ``MAX_EPSILON``.
+# Type of a mechanism's epsilon: 0, or a number from ``MIN_EPSILON`` to ``MAX_EPSILON``.
 EpsilonOrZero = Annotated[
     float,
     Range(

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.mechanisms.base import Shape
 from fedrec_auditor.targets.mechanisms.parts.bases import IntervalMechanism
 from fedrec_auditor.targets.settings import FiniteFloat, Range, check_settings
 
-# A step of a grid, which is a power of two.
+# Type of the step of a grid: a power of two.
 PowerOfTwo = Annotated[
     float,
     Range(

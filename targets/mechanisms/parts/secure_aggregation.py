@@ -103,7 +103,9 @@ class TwoRoundNoise(Checked):
 
     @property
     def n_announced(self) -> float:
-        """Number of survivors of round 1 that the server announces, which may be a lie."""
+        """Number of survivors of round 1 that the server announces: ``announced``, or by default
+        the true number.
+        """
         return self.masked if self.announced is None else self.announced
 
     @property
@@ -137,9 +139,10 @@ class TwoRoundNoise(Checked):
 
     @property
     def claimed_variance(self) -> float:
-        """Variance of the honest users' noise in the final sum of both rounds, in units of sigma^2.
+        """Variance that the paper accounts for: that of the honest users' noise in the final sum of
+        both rounds.
 
-        The paper accounts for this sum alone.
+        The unit is sigma^2. The server also sees every single message of round 2.
         """
         # The server also sees every single message of round 2.
         return self._sum_over_honest(self.round_2_variance)

@@ -53,8 +53,11 @@ FlipEpsilon = Annotated[
 class BitUploadSystem(system.System):
     """Base class of systems whose clients upload their interaction bits once, flipped or not.
 
-    An item's bit is 1 if the user interacted with the item. A subclass defines the random flip
-    (``randomizer``) and the server's learning (``learn_model``).
+    A client has one bit per item: 1 if the user interacted with the item. A subclass defines the
+    random flip of a bit (``randomizer``), and how the server learns from the bits
+    (``learn_model``).
+
+    ``evaluation``: the paper's protocol for measuring utility.
     """
 
     evaluation = UtilityTest(cutoffs=(2, 4, 6, 8, 10))
@@ -199,6 +202,7 @@ class ItemKnn(BitUploadSystem):
 
     ``neighbours``: number of items in a neighbourhood; the paper takes 20 on MovieLens and 10 on
         AppUsage.
+    ``has_flip_correction``: whether similarities are corrected for the flips.
     """
 
     neighbours: Count = 20
@@ -306,6 +310,7 @@ class CentralMf(BitUploadSystem):
     ``epochs``: number of passes over the uploaded 1s (positives).
     ``batch``: number of training examples per step of Adam.
     ``negatives``: number of items without an uploaded 1 that are drawn per positive.
+    ``init_scale``: standard deviation of the entries of initial vectors.
     """
 
     # A subclass defines the compiled training loop (``get_train_kernel``) and, if needed, further

@@ -135,12 +135,13 @@ def estimate_jaccard(
 def find_jaccard_by_inverse(
     counts: Floats, n_users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
-    """Estimates the Jaccard similarity of some items to all items, by a given inverse of matrix A.
+    """Estimates the Jaccard similarity of the items ``rows`` to all items, by an inverse of A.
 
     ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users, n.
-    ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
-    ``rows``: these items, as a slice of item indices.
+    ``inverse``: inverse (4, 4) of matrix A (``make_flip_matrix``), right or misprinted; it maps
+        counts of uploaded bit pairs to estimated true counts.
+    ``rows``: the items whose similarities are estimated, as a slice of item indices.
 
     The result, by equations 7, 9 and 10, has shape (len(rows), n_items). The similarity of an item
     to itself is set to 0. Estimated numbers of users are clipped:

@@ -113,7 +113,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of one bit against the server: infinity, and the computed epsilon.
+    """Yields a pair of epsilons of one bit against the server: infinite by the paper, and computed.
 
     The paper claims no local differential privacy, which corresponds to an infinite epsilon against
     the server. The bit is flipped symmetrically.

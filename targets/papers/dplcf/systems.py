@@ -38,6 +38,8 @@ class LcfSp(FlippedItemKnn):
 
     LCF-SP (section 4.1.2) is DPLCF-SP without the estimation step (equations 5 to 10). It has the
     uploads, privacy claims and bounds of DPLCF-SP.
+
+    ``unprotected_name``: command-line name of the system that sends bits without flips.
     """
 
     unprotected_name = "lcf-ub"
@@ -48,8 +50,11 @@ class LcfSp(FlippedItemKnn):
 class LcfAp(FlippedItemKnn):
     """Item neighbourhoods computed from asymmetrically flipped bits, without correction for flips.
 
-    LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). The paper
-    claims epsilon, but an uploaded 0 proves that the true bit is 0.
+    LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). As in
+    DPLCF-AP, its uploads are claimed to be epsilon-private, but an uploaded 0 proves that the true
+    bit is 0.
+
+    ``unprotected_name``: command-line name of the system that sends bits without flips.
     """
 
     unprotected_name = "lcf-ub"
@@ -66,6 +71,7 @@ class DplcfSp(FlippedItemKnn):
 
     ``as_printed``: whether the server inverts A as printed, with two misprints; otherwise the right
         A.
+    ``unprotected_name``: command-line name of the system that sends bits without flips.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in DplcfSp().get_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -110,6 +116,7 @@ class DplcfAp(FlippedItemKnn):
         with probability q = p e^-eps.
     ``as_printed``: whether the server uses equation 11 with its misprints, by which sim(i, j)
         differs from sim(j, i); only for p = 1. Otherwise the misprints are corrected.
+    ``unprotected_name``: command-line name of the system that sends bits without flips.
     """
 
     # The paper states that any p in [1/2, 1] suffices for epsilon, because p/q <= e^eps. In fact

@@ -21,7 +21,8 @@ _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7)
 
 
 def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> float:
-    """Returns the largest norm of a user's summed gradients on a grid of embeddings and ratings.
+    """Returns the largest norm of summed gradients of a user with this number of ``ratings``, on a
+    grid of embeddings and ratings.
 
     ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's ratings, which are all equal.
@@ -37,8 +38,10 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
     grid = np.meshgrid(_LENGTHS, _LENGTHS, _ANGLES, _ANGLES, values, indexing="ij")
     u_length, v_length, u_angle, v_angle, rating = (axis.ravel() for axis in grid)
 
-    # Embeddings of the given lengths (in units of sqrt(R)) and angles (in units of pi), projected.
     def rows(length: NDArray[np.float64], angle: NDArray[np.float64]) -> Floats:
+        """Returns projected embeddings, one per row, from their lengths (in units of sqrt(R)) and
+        angles (in units of pi).
+        """
         turn = np.stack([np.cos(np.pi * angle), np.sin(np.pi * angle)], axis=1)
         return sgd_mf.project_embeddings(root * length[:, None] * turn, bound)
 

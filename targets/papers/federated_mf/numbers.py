@@ -183,8 +183,8 @@ def compare_proposition_2_constants() -> Iterator[ClaimedAndComputed]:
     steps. The two constants are for z = 0.7 and z = 2.
     """
 
-    # The constant c at noise multiplier z.
     def constant(z: float) -> float:
+        """Returns the constant c at noise multiplier ``z``."""
         epsilon = get_authors_epsilon(z, _ETA, STEPS, DELTA)
         return (z * epsilon / _ETA) ** 2 / (STEPS * -math.log(DELTA))
 
@@ -213,8 +213,10 @@ def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
 
-    # Delta at epsilon ``at`` between two of the three distributions, in the worse direction.
     def delta(one: int, other: int, at: float) -> float:
+        """Returns delta at epsilon ``at`` between two of the three distributions, in the worse
+        direction.
+        """
         law = BitFlip(float(rates[one]), float(rates[other]))
         table = np.exp(law.log_prob([[0, 1], [0, 1]], [[1, 1], [0, 0]]))
         excess = [np.maximum(a - math.exp(at) * b, 0.0).sum() for a, b in (table, table[::-1])]

@@ -47,6 +47,8 @@ class DpSgdMf(NoisyMf):
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``clip``: C, largest norm of a gradient.
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity C.
+    ``division``: division of the data among the parties, by items.
+    ``exchange``: protocol in which parties publish their embeddings once, after the training.
     """
 
     parties: int = 1
@@ -89,6 +91,8 @@ class DpSgld(NoisyMf):
     ``split``: rule that divides items among parties; not used with a single party.
     ``epsilon``: claimed epsilon, from which the noise is computed.
     ``learning_rate``: initial learning rate g; the paper does not print it.
+    ``division``: division of the data among the parties, by items.
+    ``exchange``: protocol in which parties publish their embeddings once, after the training.
     """
 
     # The federated-MF paper states that DP-SGLD bounds the errors of predictions, and that advanced
@@ -158,12 +162,13 @@ class ObjPertb(System):
     ``factors``: number p of entries of an embedding.
     ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``epsilon``: claimed epsilon of a rating's value, or of all values of a user.
-    ``regularization``: lambda.
+    ``regularization``: lambda, weight of squared norms in the least squares.
     ``sweeps``: number of passes of the least squares; each solves for all users, then for all
         items.
     ``unit``: data that epsilon protects, the value of a "rating" or all values of a "user".
     ``trim``: maximum number of ratings of a user; not used if the unit is the rating.
     ``as_published``: whether the version is the published one; otherwise the repaired one.
+    ``evaluation``: the paper's protocol for measuring utility.
     """
 
     # The density of b: a change of a rating's value changes the gradient of the objective by at

@@ -40,6 +40,7 @@ class FmfHfl(system.NoiselessSystem, PartyMf):
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training.
     ``tuning_rate``: learning rate of the fine-tuning steps.
+    ``division``: division of the data among the parties, by users.
     """
 
     learning_rate: float = 0.5
@@ -67,6 +68,8 @@ class HflLocalSgd(NoUploadSystem, PartyMf):
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training; always 0,
         because parties train alone from the start.
     ``tuning_rate``: learning rate of the fine-tuning steps; not used.
+    ``division``: division of the data among the parties, by users.
+    ``exchange``: protocol without any messages.
     """
 
     # A party gains from HFL-SGDMF only if HFL-SGDMF is more accurate than this baseline.
@@ -105,6 +108,8 @@ class HflSgdmf(NoisyMf):
     ``train_both``: whether stage 1 is left out: user embeddings then start at random, and take a
         step without noise in every noisy step (equation 5). Figure 8 calls this variant vanilla; it
         has the claim of HFL-SGDMF.
+    ``unprotected_name``: command-line name of the same system without protection.
+    ``division``: division of the data among the parties, by users.
     """
 
     learning_rate: float = 0.1
@@ -163,7 +168,8 @@ class HflSgdmf(NoisyMf):
         return sgd_mf.get_authors_epsilon(*self.get_dp_sgd_parameters(population, self.local_steps))
 
     def bound_round_epsilon(self, population: Population) -> float:
-        """Returns the epsilon of one round's local steps by Theorem 1 (moments accountant).
+        """Returns an upper bound on the epsilon of one round's local steps, by Theorem 1 (moments
+        accountant).
 
         The epsilon is that at the setting ``delta``; ``population`` does not change it.
         """
@@ -226,6 +232,8 @@ class HflSynsgd(NoisyMf):
     ``noise_multiplier``: z, deviation of the noise divided by the claimed sensitivity.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training; assumed.
     ``tuning_rate``: learning rate of the fine-tuning steps; assumed.
+    ``unprotected_name``: command-line name of the same system without protection.
+    ``division``: division of the data among the parties, by users.
     """
 
     rounds: int = 1000

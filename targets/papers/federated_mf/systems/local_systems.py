@@ -125,12 +125,11 @@ class LflSgdmf(PretrainedMf):
     User embeddings are fitted to the initial item embeddings and then stay fixed. In a round of n
     devices:
 
-    1. Each device sends the gradient of one of its ratings, as a table of all items, through secure
-       aggregation. The gradient has noise xi of variance sigma^2/((1 - omega) n). The survivors are
-       the devices whose message arrived.
-    2. Each of the s survivors sends -xi plus new noise of variance sigma^2/s, without secure
-       aggregation.
-    3. The server takes a step on the sum of all messages.
+    1. Each device draws one of its ratings. It sends the rating's gradient, as a table of all
+       items, with noise xi of variance sigma^2/((1 - omega) n), through secure aggregation. The
+       survivors U1 are the devices whose message arrived.
+    2. Each survivor sends -xi plus new noise of variance sigma^2/|U1|, without secure aggregation.
+    3. The server takes a step on the sum of all messages, divided by |U1|.
 
     sigma is z 2 R^(3/2), for the largest rating R.
 
@@ -299,8 +298,9 @@ class LflSgdmf(PretrainedMf):
     ) -> tuple[Round, Floats]:
         """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        The server takes a step on the sum of all messages. If too few devices send a first message,
-        there are no messages, and the item embeddings do not change.
+        The server takes a step on the sum of all messages (the arrays "update" and "replacement"),
+        divided by the number of updates. If too few devices send an update, the round has no
+        messages, and the item embeddings do not change.
         """
         n, items = int(model["users"]), np.asarray(model["items"])
         survived = rng.random((2, n)) >= self.dropout
@@ -400,6 +400,7 @@ class LflPretrained(NoUploadSystem):
     ``factors``: number p of entries of an embedding.
     ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``fitting``: number of gradient steps in which a device fits its user embedding to V.
+    ``evaluation``: the paper's protocol for measuring utility.
     """
 
     factors: settings.EmbeddingSize = 20
@@ -543,6 +544,8 @@ class LocalOnly(NoisyMf):
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
     ``clip``: C, largest norm of a gradient; 10 is the best of the paper's values.
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity C.
+    ``division``: division of the data among the parties, by items.
+    ``exchange``: protocol in which parties publish their embeddings once, after the training.
     """
 
     # The epsilons in the paper's plots are those of Proposition 2 and Theorems 3 and 4.

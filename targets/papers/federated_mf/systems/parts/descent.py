@@ -79,7 +79,8 @@ class ItemSplit:
         return sparse.csr_array(ratings[:, member_ids])
 
     def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
-        """Returns the factor on a party's steps: 1 divided by its mean number of ratings per user.
+        """Returns the factor on a party's steps, at most 1: its number of users over its number of
+        ratings.
 
         ``n_users``: number of the party's users.
         ``ratings``: number of the party's ratings, or an array of such numbers.
@@ -388,7 +389,7 @@ class GradientDescent:
         count: int,
         first: int = 0,
     ) -> _Tables:
-        """Trains a party by ``count`` steps; returns its new user and item embeddings.
+        """Trains a party by ``count`` steps from step ``first`` on; returns its new embeddings.
 
         ``users``, ``items``: embeddings before the steps, one row per user or item.
         ``ratings``: the party's ratings, users by items.
@@ -398,7 +399,7 @@ class GradientDescent:
         ``count``: number of steps.
         ``first``: index of the first of these steps in the whole training.
 
-        Raises InputError if the embeddings are no longer finite.
+        Returns user and item embeddings. Raises InputError if they are no longer finite.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent_kernel
 
@@ -503,7 +504,7 @@ class GradientDescent:
         return StepRatings.from_rows(ratings, chosen * count + step, chosen, n * count)
 
     def get_learning_rates(self, first: int, count: int) -> NDArray[np.float64]:
-        """Returns the learning rates of ``count`` steps, (count,).
+        """Returns the learning rates of ``count`` steps from step ``first`` on, (count,).
 
         ``first`` is the index of the first of these steps in the whole training.
         """

@@ -92,7 +92,8 @@ class AveragedExchange(party_mf.Exchange):
     def collect_uploads(
         self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
     ) -> Component:
-        """Runs the local steps of every party (equations 4, 5); returns one shared table per party.
+        """Runs the local steps of round ``number`` in every party (equations 4, 5); returns the
+        uploads, one shared table per party.
 
         ``shared``: shared embeddings of this round.
         ``number``: index of the round.
@@ -123,7 +124,8 @@ class AveragedExchange(party_mf.Exchange):
     ) -> Floats:
         """Returns the next shared embeddings: the weighted mean of the parties' tables ``sent``.
 
-        The weights are the parties' shares of all users or items.
+        The weights are the parties' shares of all users or items. ``number`` is the index of the
+        round.
         """
         weights = np.array([party.member_share for party in parties])
         tables = sent.to_dense(np.arange(len(sent)))
@@ -182,6 +184,7 @@ class UserAveraging(AveragedExchange):
         users = mf.make_descent(1).clipping.project(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
+            """Returns the broadcast user embeddings and random item embeddings of some parties."""
             return users[block], draw_user_item_vectors(mf, part, own)[1]
 
         after, _ = mf.train_devices(request, mf.local_steps, begin)
@@ -259,6 +262,7 @@ class ItemAveraging(AveragedExchange):
         items, first = get_broadcast_items(mf, request)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
+            """Returns initial user embeddings and the broadcast item embeddings of some parties."""
             return init_user_embeddings(mf, part, first, own), np.tile(items, (len(block), 1))
 
         _, moved = mf.train_devices(request, mf.local_steps, begin, self.has_user_embedding_steps)
@@ -268,9 +272,11 @@ class ItemAveraging(AveragedExchange):
 class EmbeddingRelease(party_mf.Exchange):
     """Protocol in which parties train alone and then publish their user and item embeddings.
 
-    After T T' local steps, a party sends one message: the arrays "users" (n, p) and "items" (m, p),
-    for n users, m items and p factors. Only the rows of its own items are sent. Central baselines
-    use the protocol, too (section 4.3).
+    A party takes T T' local steps (T rounds of T' steps). Then it sends one message: the arrays
+    "users" (n, p) and "items" (m, p), for n users, m items and p factors. A party sends only the
+    rows of its own items. Central baselines use the protocol, too (section 4.3).
+
+    ``is_single_round``: whether a training yields one round only; always true.
     """
 
     is_single_round = True
@@ -313,7 +319,10 @@ class EmbeddingRelease(party_mf.Exchange):
 
 
 class NoExchange(party_mf.Exchange):
-    """Protocol without messages: parties train alone, from the same initial item embeddings."""
+    """Protocol without messages: parties train alone, from the same initial item embeddings.
+
+    ``is_single_round``: whether a training yields one round only; always true.
+    """
 
     is_single_round = True
 
@@ -369,8 +378,9 @@ def init_user_embeddings(
 ) -> Floats:
     """Returns the initial user embeddings of parties of one user each, one row per party.
 
-    If the system ``mf`` pre-trains users, embeddings are fitted to the ratings ``full`` at the
-    initial item embeddings ``first``. Otherwise they are random.
+    If the system ``mf`` pre-trains users, the embeddings are fitted to the ratings ``full`` at the
+    initial item embeddings ``first``. Otherwise they are drawn from ``own``, the parties' random
+    streams.
     """
     if mf.n_fit_steps:
         return sgd_mf.fit_user_embeddings(full, first, bound=mf.bound, steps=mf.n_fit_steps)

@@ -43,6 +43,7 @@ class LocalMf(System):
     ``spread``: width of the distribution of initial embeddings, from 0 (all equal) to 1.
     ``fitting``: number of gradient steps in which a device fits its user embedding to given item
         embeddings; the paper does not print it.
+    ``evaluation``: the paper's protocol for measuring utility.
     """
 
     # A subclass defines the messages (``run_devices``) and the next item embeddings
@@ -69,8 +70,11 @@ class LocalMf(System):
     def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Returns the initial user embeddings, one row per user; they never leave the devices.
 
-        By default all are equal. A subclass may fit them to the users' ``ratings`` at the initial
-        item embeddings ``first``, one row per item.
+        ``ratings``: ratings, one row per user.
+        ``first``: initial item embeddings, one row per item.
+
+        By default all user embeddings are equal. A subclass may fit them to ``ratings`` at
+        ``first``.
         """
         one = sgd_mf.make_initial_user(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
@@ -118,8 +122,10 @@ class LocalMf(System):
         users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_broadcast_arrays(m, rng)
 
-        # Messages of all devices for a broadcast; also updates the user embeddings.
         def send(model: Broadcast) -> dict[str, Component]:
+            """Returns the messages of all devices for a broadcast; also updates their user
+            embeddings.
+            """
             nonlocal users
             messages, users = self.run_devices(ratings, users, model, Streams.spawn(rng, n))
             return messages
@@ -181,6 +187,9 @@ class PretrainedMf(LocalMf):
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; the paper prints
         none.
     ``delta``: delta of the claim; the paper prints none.
+    ``aliases``: map from the paper's symbols to names of settings.
+    ``has_independent_rounds``: whether rounds are independent if the server chooses all broadcasts.
+    ``unprotected_name``: command-line name of the same system without noise.
     """
 
     # The paper omits the projection on the device, without which no gradient is bounded.

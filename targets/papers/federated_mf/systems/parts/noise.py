@@ -109,10 +109,10 @@ class NoisyMf(party_mf.PartyMf):
 
     @property
     def step_counts(self) -> tuple[int, int]:
-        """Numbers of noisy steps of a party in a training, as a pair.
+        """Numbers of a party's noisy steps in a training: on user and item embeddings, and on item
+        embeddings alone.
 
-        First number: steps that move user and item embeddings, T rounds of T' steps each. Second
-        number: steps that move item embeddings alone, by default 0.
+        By default there are T rounds of T' steps on both, and no steps on item embeddings alone.
         """
         return self.steps, 0
 
@@ -278,7 +278,7 @@ class ItemNoise(GradientNoise):
 
     @classmethod
     def for_system(cls, mf: NoisyMf, z: float, *, moves: bool) -> ItemNoise:
-        """Creates the noise of the system ``mf``, of deviation z Delta.
+        """Creates the noise of the system ``mf``, of deviation z times a claimed sensitivity Delta.
 
         ``z``: noise multiplier.
         ``moves``: whether noisy steps move user embeddings. Not used in the repaired version with
