@@ -99,6 +99,7 @@ CountOrZero = Annotated[int, Range("[0, inf)", whole=True)]
 Positive = Annotated[float, Range("[1e-100, 1e100]")]
 # An epsilon whose probabilities double precision can represent, so that it can be compared.
 Epsilon = Annotated[float, Range("[1e-9, 1e100]")]
+# Any positive finite number, and any finite number.
 PositiveFloat = Annotated[float, Range("(0, inf)")]
 FiniteFloat = Annotated[float, Range("(-inf, inf)", "to be finite")]
 # The best rating R of a scale. Noisy gradients grow as R^3, and their squares must fit float32.
@@ -107,18 +108,24 @@ BestRating = Annotated[
     Range("(0, 1e6]", "in (0, 1e6]; divide larger ratings"),
     "R, the best rating of the scale",
 ]
+# A finite number of at least 0.
 NonNegative = Annotated[float, Range("[0, inf)")]
+# A share that may be 1, but not 0.
 Share = Annotated[float, Range("(0, 1]")]
+# A number strictly between 0 and 1.
 OpenUnitInterval = Annotated[float, Range("(0, 1)")]
+# A share that may be 0, but not 1, such as the share of devices that drop out.
 ShareOrZero = Annotated[float, Range("[0, 1)")]
+# A number from 0 to 1, both included.
 Probability = Annotated[float, Range("[0, 1]")]
+# Number of entries of the vector (embedding) of a user or an item.
 EmbeddingSize = Annotated[Count, "entries of a user's and of an item's vector"]
 _FLAG = AllowedValues((True, False), "to be true or false")
 
 
 @dataclass(frozen=True)
 class NoiseSetting:
-    """Names of the settings that determine how much noise a system adds.
+    """Description of the settings that determine how much noise a system adds, by their names.
 
     noise_names: names of the noise settings, which grow with the noise, such as noise scales
     budget_names: names of the budget settings, which shrink as the noise grows, such as epsilon

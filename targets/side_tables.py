@@ -31,6 +31,7 @@ ID_COLUMN_NAMES = {
     "user": ("user", "userid", "uid", "visitorid", "customerid", "id"),
     "item": ("item", "itemid", "movieid", "productid", "iid", "profileid", "id"),
 }
+# Usual names of the columns of titles and of genres, in the same form.
 TITLE_COLUMN_NAMES = ("title", "name", "movietitle", "itemname", "productname")
 GENRE_COLUMN_NAMES = ("genres", "genre", "tags", "tag", "categories", "category")
 # Separators of genres within a cell. The first separator that occurs in the column is used.
@@ -429,7 +430,8 @@ def _read_genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...],
 
 
 def get_source_ids(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
-    """Returns the identifiers of users or items in the data source, as an array (n,).
+    """Returns the identifiers of n users or items in the data source: ``texts`` if there are any,
+    else ``ids``.
 
     ids: the identifiers if they are numbers, shape (n,); not used if ``texts`` is not empty
     texts: the identifiers if they are texts, otherwise empty

@@ -130,7 +130,7 @@ class DeviceCode(Protocol):
 class RefusedHistoriesError(InputError):
     """Error of client code that fails on some users' histories (items or ratings).
 
-    raised: message of the first failure
+    raised: text of the error for the first history that fails
     is_accepted: flags of the histories that the code accepts (n,)
     """
 

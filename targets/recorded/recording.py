@@ -275,7 +275,9 @@ class RecordedRound:
 
     @property
     def index_nbytes(self) -> int:
-        """Number of bytes that the senders and row offsets of the round's files take in memory."""
+        """Number of bytes that the senders, row counts and row offsets of the round's files of
+        messages take in memory.
+        """
         return sum(file.index_nbytes for file in (*self.uploads, *self.cleartext))
 
 

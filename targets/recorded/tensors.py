@@ -142,10 +142,10 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
 
     @contextmanager
     def open_slices(self) -> Iterator[RowSliceReader]:
-        """Opens the file in a context that yields a function ``read(name, rows)``.
+        """Opens the file in a context that yields ``read(name, rows)``, a function that reads a
+        slice of rows of the array ``name``.
 
-        The function reads a slice of rows of the array ``name``. Raises InputError if the file is
-        damaged.
+        Raises InputError if the file is damaged.
         """
         try:
             with self._open() as read:
@@ -495,7 +495,7 @@ class MessageFile:
 
     @property
     def index_nbytes(self) -> int:
-        """Number of bytes that the senders and the row offsets of the file take in memory."""
+        """Number of bytes that the file's senders, row counts and row offsets take in memory."""
         loaded = (*self.arrays.per_message_arrays.values(), *self.row_starts.values())
         return sum(each.nbytes for each in loaded)
 
@@ -530,7 +530,7 @@ class MessageFile:
 
     @cached_property
     def is_finite(self) -> NDArray[np.bool_]:
-        """Flags of the messages whose numbers are all finite, bool (n,).
+        """Flags of the n messages: whether all numbers of a message are finite, bool (n,).
 
         All numbers are read on the first access.
         """

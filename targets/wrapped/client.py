@@ -306,7 +306,8 @@ def check_arrays(
 
 @contextmanager
 def guard_call(what: str, function: SystemOwnerFunction | None, remedy: str) -> Iterator[None]:
-    """Context that converts errors of a foreign function to InputErrors with the failing line.
+    """Context that blocks exits of a foreign function, and converts its errors to InputErrors with
+    the failing line.
 
     what: the result that was expected of the function, for the error message
     function: the called function; None for the import of a module

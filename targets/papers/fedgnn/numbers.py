@@ -57,7 +57,8 @@ def compare_exposed_item_shares() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_label_count_and_rating_change() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of numbers on the training of the released code: claimed, and computed.
+    """Yields two pairs of numbers on the released code, a label count and the change of a rating:
+    claimed, and computed.
 
     - First pair: the number of labels (claimed: 5), and the number of distinct labels that the code
       makes of the ratings 1 to 5.

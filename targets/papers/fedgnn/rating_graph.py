@@ -31,7 +31,8 @@ class UserGradients:
 
     The parameters are the item table, the layer A and the users' own embeddings. For m items and
     dimension d, the gradient row of item j for user i is ``item_weights[i, j] * hidden_vectors[i] +
-    item_row_offsets[i]`` if the user rated the item, else 0.
+    item_row_offsets[i]`` if the user rated the item, else 0. A loss is the mean squared error of a
+    user's ratings, in units of the setting ``best`` of ``RatingGraphSystem``.
 
     ``is_rated``: whether a user rated an item, (n, m).
     ``item_weights``: factors in the gradient rows, (n, m).
@@ -235,7 +236,8 @@ class RatingGraphSystem(System):
     def average_neighbours(
         self, ratings: sparse.csr_array, model: Broadcast, own_vectors: Floats | float = 0.0
     ) -> Floats:
-        """Returns the mean user embedding of each user's neighbours, one row per user.
+        """Computes all users' embeddings, and returns their mean over each user's neighbours, one
+        row per user.
 
         ``ratings``: ratings of all users, one row per user.
         ``model``: item table "item" and layer "gnn.A" (A).
@@ -252,7 +254,7 @@ class RatingGraphSystem(System):
         return self.average_over_neighbours(ratings, users)
 
     def average_over_neighbours(self, ratings: sparse.csr_array, users: Floats) -> Floats:
-        """Returns the mean of the user embeddings ``users`` over each user's neighbours.
+        """Returns the mean of the given user embeddings, ``users``, over each user's neighbours.
 
         ``users`` and the result have one row per user. Neighbours are users with a common item,
         including the user; a neighbour counts once per common item.
@@ -268,7 +270,8 @@ class RatingGraphSystem(System):
         neighbours: Floats | None = None,
         own_vectors: Floats | float = 0.0,
     ) -> UserGradients:
-        """Computes the gradients of the mean squared error of each user's ratings.
+        """Computes the gradients of the mean squared error of each user's ratings, in units of
+        ``best``.
 
         ``ratings``: ratings of n users, one row per user.
         ``model``: item table "item" and layer "gnn.A".
@@ -293,10 +296,11 @@ class RatingGraphSystem(System):
         )
 
     def compute_user_step(self, gradients: UserGradients, model: Broadcast) -> Floats:
-        """Returns each user's gradient step on its own vector e, one row per user.
+        """Returns the step that is subtracted from each user's own vector e, one row per user.
 
-        The learning rate is ``user_rate``, but at most one over the sum of the squared lengths of
-        the embeddings of the user's items.
+        A step is the learning rate times the gradient of the sum of the user's squared errors. The
+        learning rate is ``user_rate``, but at most one over the sum of the squared lengths of the
+        embeddings of the user's items.
         """
         # This maximum keeps the training from diverging with noisy item embeddings.
         squares = gradients.is_rated @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)

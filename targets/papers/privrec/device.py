@@ -26,8 +26,8 @@ of the device's examples. After the first axis, "genre" (n, g, d) and layers are
 
 
 def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
-    """Computes the logits of items on n devices, shape (n, items): scores before the sigmoid
-    (equation 1).
+    """Computes the logits of items with the genre ``flags`` on n devices, shape (n, items): scores
+    before the sigmoid (equation 1).
 
     ``weights``: weights of the devices; "item" has the embeddings of the items to score.
     ``flags``: whether an item has a genre, 1 or 0, shape (n, items, g), for g genres.
@@ -60,7 +60,8 @@ def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
 def compute_loss(
     weights: Weights, flags: Tensor, labels: Tensor, example_weights: Tensor
 ) -> Tensor:
-    """Computes the loss of equation 2 (cross-entropy), summed over devices and over examples.
+    """Computes the loss of equation 2 (cross-entropy), summed over devices and over examples, from
+    genre ``flags`` and ``labels``.
 
     ``weights``: weights of n devices, by name.
     ``flags``: whether an example's item has a genre, 1 or 0, shape (n, items, g), for g genres.

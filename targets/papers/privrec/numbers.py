@@ -185,10 +185,12 @@ def compare_share_sensitivity() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of numbers on the clipping bound S of Algorithm 2: expected, and computed.
+    """Yields two pairs of numbers on the clipping of Algorithm 2, a client's bit and a number of
+    rounds: expected, and computed.
 
-    A client's bit b should be 1 if its change of the model has a norm of at most S, else 0.
-    Algorithm 2 computes b after the clipping (lines 22 and 23), so that b is always 1.
+    A client's bit b should be 1 if its change of the model has a norm of at most the clipping bound
+    S, else 0. Algorithm 2 computes b after the clipping (lines 22 and 23), so that b is 1 as long
+    as S > 0.
 
     - First pair: the bit b of a change of norm 2 S; expected is 0.
     - Second pair: the number of rounds until S is 0 by lines 8 to 11, without noise; expected is

@@ -83,7 +83,7 @@ def is_secagg_mod(mod: Any) -> bool:
 
 
 def match_flower_part(part: Any) -> tuple[str, bool]:
-    """Returns the Flower name of a mod or strategy, and whether Flower itself defines it.
+    """Returns the name in Flower of a mod or strategy, and whether Flower itself defines it.
 
     - An object of Flower gives (its name, True).
     - An instance of a subclass of a Flower class, or a strategy with a replaced aggregation method,

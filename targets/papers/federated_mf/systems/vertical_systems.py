@@ -168,11 +168,11 @@ class VflSgdmf(NoisyMf):
         return self.make_rating_lower_bound(population)
 
     def make_rating_lower_bound(self, population: Population) -> Mechanism | None:
-        """Returns a mechanism at least as private as the training, for adding or removing one of a
-        user's ratings at one party.
+        """Returns a mechanism whose epsilon is a lower bound on the training's, for adding or
+        removing one of a user's ratings at one party.
 
-        Its epsilon is therefore a lower bound on the epsilon of the training. Its noise multiplier
-        is about sqrt(8) times the one in ``get_event``.
+        The mechanism is at least as private as the training. Its noise multiplier is about sqrt(8)
+        times the one in ``get_event``.
 
         None if the party has fewer than two items or users, or if the learning rate is so large
         that item embeddings may move too far from their start.

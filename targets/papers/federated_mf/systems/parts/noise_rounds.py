@@ -34,9 +34,8 @@ class NoiseAdder:
         return np.asarray(values + noise)
 
     def bound_output(self, largest: float) -> float:
-        """Returns an upper bound on the absolute value of the entries of a message.
-
-        ``largest``: largest absolute value of the entries of a gradient.
+        """Returns an upper bound on the absolute values of a message's entries, for gradients whose
+        entries have absolute values of at most ``largest``.
         """
         return largest + _TAIL * self.noise_sigma
 
@@ -86,9 +85,8 @@ class NoiseReplacer:
         return xi + _draw(streams, _SECOND, values.shape, last, self.item_table_offset)
 
     def bound_output(self, largest: float) -> float:
-        """Returns an upper bound on the absolute value of the entries of a message.
-
-        ``largest``, the bound of the gradient, is not used, because a message is noise alone.
+        """Returns an upper bound on the absolute values of a message's entries, which are noise
+        alone; ``largest`` is not used.
         """
         own, last = self.draw_weights
         return _TAIL * (abs(own - self.old_sigma) + abs(last))

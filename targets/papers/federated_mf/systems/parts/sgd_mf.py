@@ -130,9 +130,9 @@ def compute_item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDA
 
 
 def get_learning_rate(step: int, steps: float, rate: float) -> float:
-    """Returns the learning rate of one step, by the schedule of section 4.3.
+    """Returns the learning rate of the step with index ``step``, by the schedule of section 4.3.
 
-    ``step``: index of the step in the training.
+    ``step``: index of the step in the training, or of the round if a round is one step.
     ``steps``: number of steps of the training.
     ``rate``: initial learning rate.
 
@@ -227,7 +227,7 @@ _USERS = 4096  # users that are fitted together
 
 
 def make_initial_user(factors: int, bound: float) -> NDArray[np.float64]:
-    """Returns the embedding at which the fit of every user starts, (factors,).
+    """Returns the initial embedding of every user, at which the fit to ratings starts, (factors,).
 
     The embedding has equal entries and squared norm R/2, where R is ``bound``, the largest rating.
     """
