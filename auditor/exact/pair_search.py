@@ -370,7 +370,7 @@ class LogRatioSearch(PairSearch):
         # output. Its probabilities are integrals of the density.
         place, reach = float(result.output), 4.0 * float(self.outputs.range_width)
         spare = result.epsilon - self.claimed_epsilon
-        least = result.epsilon - (min(_MAX_DROP, spare / 2.0) if spare > 0.0 else _MAX_DROP)
+        min_log_ratio = result.epsilon - (min(_MAX_DROP, spare / 2.0) if spare > 0.0 else _MAX_DROP)
 
         def density(outputs: Floats) -> Floats:
             """Log-densities of ``outputs`` under the two inputs, (2, outputs)."""
@@ -381,7 +381,7 @@ class LogRatioSearch(PairSearch):
             low, high = (float(f"{end:.9g}") for end in ends)
             logs = density(np.linspace(low, high, 33))
             with np.errstate(invalid="ignore"):
-                alike = np.all(logs[0] - logs[1] >= least)
+                alike = np.all(logs[0] - logs[1] >= min_log_ratio)
             if not (alike and low < high):
                 continue
             edges = np.linspace(low, high, 9)
