@@ -41,9 +41,9 @@ class InformativeView:
     @property
     def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
-        parts = [f"{self.n_no_effect:,} do not change the model"] if self.n_no_effect else []
+        parts = [f"{self.n_no_effect:,} without effect on the model"] if self.n_no_effect else []
         if self.n_oversized:
-            parts.append(f"{self.n_oversized:,} have numbers above {MAX_USABLE_NUMBER:g} or NaN")
+            parts.append(f"{self.n_oversized:,} with numbers above {MAX_USABLE_NUMBER:g} or NaN")
         text = f"Attacks skip messages (of {self.n_messages:,}): {' and '.join(parts)}."
         return text if parts else ""
 

@@ -626,7 +626,7 @@ def _check_inputs(inputs: list[Any] | None) -> list[Any]:
     different = len(set(map(make_input_key, chosen)))
     if not 2 <= different <= len(chosen) <= MAX_INPUTS:
         raise InputError(
-            f"Expected inputs with 2 to {MAX_INPUTS} values, at least 2 of them different, got "
-            f"{len(chosen)} values, {different} of them different. Give such inputs."
+            f"Expected inputs to list 2 to {MAX_INPUTS} values, at least 2 of them distinct, got "
+            f"{len(chosen)} ({different} distinct). Give such a list."
         )
     return chosen

@@ -302,7 +302,7 @@ def _format_value(leak: Leak) -> Quantity:
     support = (
         f"{sure} {format_ci(row)} {describe_trainings([row])}",
         f"{metrics.describe_interval(gain)} above the best guess" if gain else "",
-        f"corrected for multiple testing, at least {low} above the best guess",
+        f"at least {low} above guessing, corrected for multiple testing",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))

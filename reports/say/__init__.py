@@ -502,7 +502,7 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
         return
     yield "inputs", f"Input A is “{witness.input_a}”, and input B is “{witness.input_b}”."
     guess = "BA"[measured.samples is not None or witness.probability_a >= witness.probability_b]
-    yield "output", f"If the output is “{witness.output}”, the adversary guesses input {guess}."
+    yield "output", f"Given the output “{witness.output}”, the adversary guesses input {guess}."
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     label = label_event_probability(measured).lower()
     yield label, f"The {label} of this output is {a} under input A and {b} under input B."

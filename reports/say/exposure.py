@@ -54,7 +54,7 @@ class BoundsInScope:
 
     @property
     def label(self) -> str:
-        """Unit (protected data), horizon (time span), adjacency and delta as text.
+        """Unit (protected data), horizon (time span) and delta as text.
 
         If the two bounds have different deltas, the text states both.
         """
@@ -64,8 +64,8 @@ class BoundsInScope:
         if len(set(deltas.values())) > 1:
             texts = [f"{say.format_delta(delta)} ({name})" for name, delta in deltas.items()]
         unit = say.UNIT_TEXTS[self.scope.unit].removeprefix("all data of ").partition(" of ")[0]
-        time = say.HORIZON_TEXTS[self.scope.horizon].removeprefix("over ")
-        return ", ".join((unit, time, f"adjacency “{self.scope.adjacency}”", *texts))
+        label = ", ".join((unit, say.HORIZON_TEXTS[self.scope.horizon], *texts))
+        return label.replace(", over ", ", ")
 
     @property
     def lower_bound_text(self) -> str:

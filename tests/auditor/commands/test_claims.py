@@ -206,7 +206,7 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("dplcf-sp", "--set", "epsilon=1e-12"), "in [1e-9, inf), where doubles hold its rates"),
         (("gd-dr", "--set", "epsilon=1e-9"), "point numbers, got epsilon=1e-09 for rounds=10"),
         (("gd-dr", "--set", "epsilon=1e6"), "numbers, got epsilon=1000000.0 for rounds=10"),
-        (("dp-privrec", "--set", "rounds=1e300"), "up to 1e+15"),
+        (("dp-privrec", "--set", "rounds=1e300"), "to 1e+15"),
         (("lfl-sgdmf", "--set", "delta=1"), "delta=1"),
         (("lfl-sgdmf", "--set", "sigma=nan"), "noise_multiplier=nan"),
         (("--all", "--jobs", "0"), "jobs=0"),

@@ -55,7 +55,7 @@ def test_messages_that_change_nothing_are_removed(kind: Payload, row: int) -> No
     np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
     expected = sent["table"].to_dense(np.array([0, 2, 3, 5]))
     np.testing.assert_array_equal(left.to_dense(np.arange(4)), expected)
-    assert filtered.removal_note == "Attacks skip messages (of 6): 2 do not change the model."
+    assert filtered.removal_note == "Attacks skip messages (of 6): 2 without effect on the model."
 
 
 def test_messages_with_another_changed_component_or_bits_are_kept() -> None:

@@ -438,7 +438,7 @@ def test_nonfinite_messages_are_omitted_and_counted(
     )
     (row,) = [row for row in record.attacks if row.metric == "interaction F1"]
     assert (row.value, row.n) == (1.0, 12 - (len(rounds) == 2))
-    assert f"skip some of 24 messages: {len(rounds)} have numbers above 1e+13 or NaN." in row.note
+    assert f"skip messages (of 24): {len(rounds)} with numbers above 1e+13 or NaN." in row.note
     (messages,) = record.messages
     assert (messages.sent, messages.n_unusable) == (24, len(rounds))
     assert f"{len(rounds)} of 24 messages hold NaN or infinities: left out." in record.notes

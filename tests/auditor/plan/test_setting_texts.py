@@ -52,7 +52,7 @@ def test_components_have_their_own_settings() -> None:
         (["T=0"], "rounds=0"),
         (["T=2.5"], "whole number"),
         (["T=1e400"], "rounds"),
-        (["T=" + "9" * 30], "up to 1e+15"),
+        (["T=" + "9" * 30], "to 1e+15"),
         (["sigma=-1"], "noise_multiplier=-1"),
         (["sigma=nan"], "noise_multiplier=nan"),
         (["sigma=inf"], "noise_multiplier=inf"),

@@ -191,7 +191,7 @@ def test_one_huge_number_does_not_stop_attacks_on_other_users(target: str, route
     played = AuditedTarget(audit, target, (held, run))
     for attack in attacks:
         found = played.run_step(attack)
-        seen = {row.vantage for row in found.attacks if "2 have numbers above" in row.note}
+        seen = {row.vantage for row in found.attacks if "2 with numbers above" in row.note}
         assert run.transcript.public.protocol_vantage in seen or attack == "attribute-knn"
         assert Vantage.SERVER in seen or attack == "linkage"
         assert not any("not finite" in row.reason for row in found.skipped)
@@ -225,7 +225,7 @@ def test_a_collapsed_training_is_reported_and_early_rounds_are_read() -> None:
         row = certain[f"{key} read for certain"]
         assert (row.value, row.baseline) == (1.0, 0.0)
         assert row.n >= 30
-        assert f"{sums.empty} do not change the model" in row.note
+        assert f"{sums.empty} without effect on the model" in row.note
     assert any(leak.row in certain.values() for leak in find_leaks(record))
     (glance,) = summarize_systems(record)
     assert "for certain" in glance.attack_result

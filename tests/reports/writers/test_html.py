@@ -147,7 +147,7 @@ def test_the_picture_is_first_and_timing_is_one_sentence(record: Record) -> None
     timing = {"wall": 152.0, "fcf training": 60.0, "fcf bounds": 30.0}
     text = html.render_html(vary(record, provenance=vary(record.provenance, timing=timing)))
     assert text.index("<svg") < text.index("<table")
-    total, slowest = "took 1 min 30 s in total", "The slowest task, fcf training, took 1 min."
+    total, slowest = "took 1 min 30 s in total", "The slowest task, “fcf training”, took 1 min."
     assert (
         f"The audit took 2 min 32 s. The 2 tasks of the audit {total}. {slowest}"
         in Page(text).words
