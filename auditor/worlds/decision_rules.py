@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_delta_guesses
+from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_revealed_draws
 from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
 
 Floats = NDArray[np.float64]
@@ -115,7 +115,7 @@ class RuleTestPlan:
         unseen: number added to ``wrong``, for wrong guesses that are possible but did not occur.
         """
         delta, alpha = self.delta, self.alpha
-        revealed, alpha = limit_delta_guesses(self.n_draws, both=both, delta=delta, alpha=alpha)
+        revealed, alpha = limit_revealed_draws(self.n_draws, both=both, delta=delta, alpha=alpha)
         scale = self.n_draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
