@@ -61,13 +61,13 @@ class DecisionRule:
         """The inputs (worlds) that the rule may guess: FIRST (1), SECOND (-1), or both."""
         return frozenset(self.guesses.tolist()) - {NEITHER}
 
-    def describe(self, side: int) -> str:
+    def describe(self, world: int) -> str:
         """Describes in words the outputs for which the rule guesses one input (world).
 
-        ``side``: the guessed input, FIRST (1) or SECOND (-1).
+        ``world``: the guessed input, FIRST (1) or SECOND (-1).
         """
         ends = np.concatenate([[-np.inf], self.statistic_cuts, [np.inf]])
-        inside = np.concatenate([[False], self.guesses == side, [False]])
+        inside = np.concatenate([[False], self.guesses == world, [False]])
         starts = np.flatnonzero(inside[1:] & ~inside[:-1])
         stops = np.flatnonzero(~inside[1:] & inside[:-1])
         spoken = [

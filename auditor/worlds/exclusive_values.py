@@ -109,12 +109,12 @@ class ExclusiveSet:
         inside = (self.value_lower_ends[place] <= keys) & (keys <= self.value_upper_ends[place])
         return np.where(inside, self.world_by_value[place], NEITHER).astype(np.int8)
 
-    def describe(self, side: int) -> str:
+    def describe(self, world: int) -> str:
         """Describes in words the values that occurred in one world (input) only.
 
-        ``side``: the world, FIRST (1) or SECOND (-1).
+        ``world``: the world, FIRST (1) or SECOND (-1).
         """
-        names = self.examples_by_world[side]
+        names = self.examples_by_world[world]
         more = ", ..." if len(names) > 3 else ""
         return f"{self.name} in {{{', '.join(names[:3])}{more}}}" if names else ""
 
@@ -147,12 +147,12 @@ class RangeRule:
         sides = np.where(second, np.int8(FIRST), np.int8(SECOND))
         return np.where(first != second, sides, NEITHER).astype(np.int8)
 
-    def describe(self, side: int) -> str:
+    def describe(self, world: int) -> str:
         """Describes in words the values of the entry for which a world (input) may be guessed.
 
-        ``side``: the guessed world, FIRST (1) or SECOND (-1).
+        ``world``: the guessed world, FIRST (1) or SECOND (-1).
         """
-        low, high = self.world_ranges[1 if side == FIRST else 0]
+        low, high = self.world_ranges[1 if world == FIRST else 0]
         return f"{self.name} outside of [{low:.6g}, {high:.6g}]"
 
 
@@ -178,12 +178,12 @@ class ExclusiveRule:
         first, second = (votes == FIRST).any(axis=0), (votes == SECOND).any(axis=0)
         return np.array([np.count_nonzero(first & ~second), np.count_nonzero(second & ~first)])
 
-    def describe(self, side: int) -> str:
+    def describe(self, world: int) -> str:
         """Describes in words the outputs on which the rule guesses one world (input).
 
-        ``side``: the guessed world, FIRST (1) or SECOND (-1).
+        ``world``: the guessed world, FIRST (1) or SECOND (-1).
         """
-        texts = [words for part in self.parts if (words := part.describe(side))]
+        texts = [words for part in self.parts if (words := part.describe(world))]
         more = f", or {len(texts) - 2} more parts" if len(texts) > 2 else ""
         return "occurred under one input only: " + (" or ".join(texts[:2]) or "nothing") + more
 

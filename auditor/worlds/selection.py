@@ -240,20 +240,20 @@ class SelectionDraws:
         self,
         pair: tuple[int, int],
         shares: Sequence[tuple[CandidateRule[Guesser] | None, float]],
-        judged: int = 0,
-        worlds: int = 0,
+        n_fresh: int = 0,
+        n_worlds: int = 0,
     ) -> SelectedRules:
         """Combines the rules that were selected for two inputs (worlds) in one object.
 
         pair: indices of the two worlds.
         shares: each rule with its share of the test's error (1 - confidence). Pairs without a rule
             (None) are left out.
-        judged: number of fresh outputs per world that compared candidate rules.
-        worlds: number of worlds from which these fresh outputs were drawn.
+        n_fresh: number of fresh outputs per world that compared candidate rules.
+        n_worlds: number of worlds from which these fresh outputs were drawn.
         """
         rules = tuple((each.rule, share) for each, share in shares if each)
-        drawn = self.n_outputs * len(self.outputs) + judged * worlds
-        return SelectedRules(pair, rules, self.n_outputs + judged, drawn, self.namer.output_shape)
+        drawn = self.n_outputs * len(self.outputs) + n_fresh * n_worlds
+        return SelectedRules(pair, rules, self.n_outputs + n_fresh, drawn, self.namer.output_shape)
 
     def select_rules(
         self, plan: RuleTestPlan, worlds: Worlds, rng: np.random.Generator
