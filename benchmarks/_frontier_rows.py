@@ -198,7 +198,7 @@ def write_rows(rows: Sequence[Setting], path: Path = RESULTS) -> None:
     table = csv.writer(text, lineterminator="\n")
     table.writerow(field.name for field in fields(Setting))
     table.writerows([_format_cell(value) for value in astuple(row)] for row in every)
-    store.write_all({path: text.getvalue().encode()})
+    store.write_files({path: text.getvalue().encode()})
 
 
 def _format_cell(value: object) -> object:

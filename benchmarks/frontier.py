@@ -51,7 +51,7 @@ from fedrec_auditor.reports.record.frontier import (
     select_headline_utility,
 )
 from fedrec_auditor.reports.record.record import Sweep
-from fedrec_auditor.reports.writers.svg import make_svg_file
+from fedrec_auditor.reports.writers.svg import make_svg_text
 from fedrec_auditor.targets.systems.base import Population
 
 ATTACKS = (
@@ -252,10 +252,10 @@ def publish(rows: Sequence[Setting]) -> None:
     """Writes the drawings of all rows to docs, and the page to FRONTIER.md."""
     docs = RESULTS.parents[1] / "docs"
     drawn = (draw_figure(data, rows) for data in dict.fromkeys(row.data for row in rows))
-    contents = {docs / f"{each.name}.svg": make_svg_file(each) for each in drawn} | {
+    contents = {docs / f"{each.name}.svg": make_svg_text(each) for each in drawn} | {
         RESULTS.with_name("FRONTIER.md"): format_page(rows)
     }
-    store.write_all({path: text.encode() for path, text in contents.items()})
+    store.write_files({path: text.encode() for path, text in contents.items()})
 
 
 if __name__ == "__main__":

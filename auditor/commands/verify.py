@@ -115,7 +115,7 @@ def command(
     3 if the sample is too small to refute the claim.
     """
     from fedrec_auditor.auditor.machine.workers import run_with_timeout
-    from fedrec_auditor.reports.record.waivers import find_waiver
+    from fedrec_auditor.reports.record.waivers import get_waiver_text
     from fedrec_auditor.reports.writers.paragraph import get_output_width, wrap_entry
 
     check_writable(sarif, junit)
@@ -136,7 +136,7 @@ def command(
         )
         verification = verification.waiving(gate.allow)
         finding = verification.finding(target)
-        excused = find_waiver(finding, gate)
+        excused = get_waiver_text(finding, gate)
         code = gate.exit_code([] if excused else [finding.verdict])
         if verification.faults and fail_on is not FailOn.NEVER:
             code = code or EXIT_FOUND

@@ -364,7 +364,7 @@ def list_reproductions() -> tuple[str, ...]:
     measured again.
     """
     papers = load_papers()
-    return tuple(sorted(name for name in papers if papers[name].printed_numbers.is_measured))
+    return tuple(sorted(name for name in papers if papers[name].printed_numbers.is_remeasured))
 
 
 # All families of components, by name.

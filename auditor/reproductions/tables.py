@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.games.metrics import (
     estimate_metrics,
 )
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.utility.baselines import count_item_users
+from fedrec_auditor.auditor.utility.baselines import count_users_per_item
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import limit_to_one_thread
@@ -366,7 +366,7 @@ def _measure_hits(
     The further values are for random scores, for the other split, and, on every split, for a
     ranking by popularity.
     """
-    popular = Model(arrays={"met": count_item_users(splits["random"].training_data)})
+    popular = Model(arrays={"met": count_users_per_item(splits["random"].training_data)})
     first, *others = splits
 
     def hit(which: str, of: Target, by: Model) -> UtilityRow:

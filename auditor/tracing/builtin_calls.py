@@ -48,7 +48,7 @@ def _call_lazy(function: Any, run: OperationTracer, args: Any, kwargs: Any) -> A
         loops = [TracedIterator(run.iterate(value)).values for value in loops]
     plain = [run.fix_value(run.check_input(value, "an iterator")) for value in plain]
     named = {k: run.fix_value(run.check_input(v, "an iterator")) for k, v in kwargs.items()}
-    return TracedIterator(run.charge_steps(run.run_code(lambda: function(*loops, *plain, **named))))
+    return TracedIterator(run.iter_counted(run.run_code(lambda: function(*loops, *plain, **named))))
 
 
 def _iter(run: OperationTracer, args: Any, kwargs: Any) -> Any:
@@ -71,7 +71,7 @@ def _next(run: OperationTracer, args: Any, kwargs: Any) -> Any:
 def _reversed(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = list(run.iterate(args[0])) if type(args[0]) in ARRAYS else args[0]
     run.check_kind(value, (*CONTAINER_TYPES, *gate.DICT_VIEW_TYPES), "reversed")
-    return TracedIterator(run.charge_steps(reversed(value)))
+    return TracedIterator(run.iter_counted(reversed(value)))
 
 
 def _sorted(run: OperationTracer, args: Any, kwargs: Any) -> Any:

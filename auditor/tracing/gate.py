@@ -112,7 +112,7 @@ class CallGate(ABC):
         self.of_process = make_draw_by_function_id(rng)
         self.makers = {eager: get_replacement_by_id(eager) for eager in (False, True)}
         self.reset(rng.path)
-        self.special = known.list_special_functions()
+        self.special = known.list_library_functions()
         self.new_objects: dict[int, Any] = {}
         self.reads: dict[int, tuple[Any, Any]] = {}
         self.name_reads: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
@@ -135,7 +135,7 @@ class CallGate(ABC):
         """Raises NotTraced for a call of the unknown function ``name``."""
         self.refuse(f"the code calls {name}, which is not known to depend on its arguments alone")
 
-    def charge_steps(self, values: Iterable[Any]) -> Iterator[Any]:
+    def iter_counted(self, values: Iterable[Any]) -> Iterator[Any]:
         """Yields the given values, and counts one step of the tracing interpreter per value."""
         for value in values:
             self.count_steps()

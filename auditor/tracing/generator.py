@@ -212,7 +212,7 @@ class TracedGenerator(np.random.Generator):
         """Raises NotTraced, because raw random bits are not supported."""
         raise NotTraced("tracing does not support Generator.bit_generator")
 
-    def trace_seeding(self, a: Any = None, **_: Any) -> None:
+    def check_seeding(self, a: Any = None, **_: Any) -> None:
         """Replaces a call in traced code that seeds a global generator with ``a``.
 
         A seed must be a fresh draw with at least 2^31 possible values; NotTraced is raised for
@@ -424,7 +424,7 @@ def _replace_numpy_random(rng: Any) -> dict[str, Callable[..., Any]]:
         "randint": lambda low, high=None, size=None, dtype=int: rng.integers(
             low, high, size, dtype
         ),
-        "seed": rng.trace_seeding,
+        "seed": rng.check_seeding,
         "default_rng": lambda seed=None: (
             rng if seed is None or seed is rng else np.random.default_rng(seed)
         ),
@@ -473,7 +473,7 @@ def _replace_python_random(rng: Any) -> dict[str, Callable[..., Any]]:
         "choice": lambda seq: seq[int(randrange(len(seq)))],
         "choices": choices,
         "sample": sample,
-        "seed": rng.trace_seeding,
+        "seed": rng.check_seeding,
     }
 
 

@@ -379,7 +379,7 @@ class Interpreter(CallTracer):
         if name not in sys.modules:  # import as the first call would, with separate randomness
             with restore_random_state():
                 self.run_code(lambda: importlib.import_module(name))
-            self.special = known.list_special_functions()
+            self.special = known.list_library_functions()
         module = sys.modules[first or name]
         if type(module) is not types.ModuleType:
             self.refuse(f"the code imports {name}, which is not an ordinary module")

@@ -114,7 +114,7 @@ _BUILTIN_CLASSES = [c for c in vars(builtins).values() if isinstance(c, type)]
 KNOWN_CLASSES |= {id(c): c for c in _BUILTIN_CLASSES if issubclass(c, Exception)}
 
 
-def list_special_functions() -> dict[int, Any]:
+def list_library_functions() -> dict[int, Any]:
     """Returns the element-wise functions of scipy.special and the hashes of xxhash, keyed by
     ``id``.
 
@@ -133,7 +133,7 @@ def list_special_functions() -> dict[int, Any]:
     return {id(function): function for function in functions}
 
 
-# Digest classes of xxhash, added by ``list_special_functions`` if xxhash has been imported.
+# Digest classes of xxhash, added by ``list_library_functions`` if xxhash has been imported.
 XXHASH_TYPES: set[type] = set()
 
 

@@ -387,13 +387,13 @@ class ObjectReader(CallGate):
 
         Raises NotTraced if the function draws random numbers, because later calls would share them.
         """
-        before = len(self.rng.path.sources)
+        before = len(self.rng.path.draws)
         made = dict(self.new_objects)
         for value in (*args, *kwargs.values()):
             if type(value) not in ALLOWED_METACLASSES and not self.is_python_class(type(value)):
                 self.check_input(value, "a cache")
         result = self.call(function, args, kwargs)
-        if len(self.rng.path.sources) != before:
+        if len(self.rng.path.draws) != before:
             self.refuse("the code caches a result that depends on random draws for later calls")
         self.cached_values.append(result)
         self.new_objects = made

@@ -330,16 +330,16 @@ class OperationTracer(objects.ObjectBuilder):
             self.record_content(value)
             if kind in SET_TYPES:
                 self.check_set_order_stable(value)
-            return self.charge_steps(value)
+            return self.iter_counted(value)
         if kind in (Symbol, MaskedEntries):
             return self._iter_entries(value.to_concrete())
         if kind in ARRAYS:
             self.check_input(value, "a loop")
-            return self.charge_steps(self.run_code(lambda: [value[k] for k in range(len(value))]))
+            return self.iter_counted(self.run_code(lambda: [value[k] for k in range(len(value))]))
         if kind is enum.EnumType:
             return iter([value._member_map_[name] for name in value._member_names_])
         if issubclass(kind, tuple) and self.look_up(kind, "__iter__") is tuple.__iter__:
-            return self.charge_steps(tuple.__iter__(value))
+            return self.iter_counted(tuple.__iter__(value))
         hook = self.find_method(value, "__iter__")
         if hook is not None:
             return self._iter_next(hook())

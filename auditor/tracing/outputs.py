@@ -193,15 +193,15 @@ _NOISE = "noise"
 FormsByPartKey = dict[Hashable, set[Hashable]]
 
 
-def iter_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
+def iter_forms(output: Any, traced: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
     """Yields a pair (key, form) for the containers of an output, and for each single value (leaf).
 
     A form consists of types, shapes and signs of zero. Forms with equal keys are compared between
     inputs.
 
     ``output``: output of the callable itself in a replay (a run with concrete draws).
-    ``path``: output that tracing computed on the same execution path.
-    ``values``: the output ``path`` with the concrete values of the draws.
+    ``traced``: output that tracing computed on the same execution path.
+    ``values``: the output ``traced`` with the concrete values of the draws.
 
     - The key of the containers is the structure of the output.
     - The key of a leaf is the structure, its position and its value. A continuous value is omitted.
@@ -211,7 +211,7 @@ def iter_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hash
     if len(leaves) != len(values.leaves):  # for example for sets
         yield tuple(values), tuple(leaves)
     else:
-        rows = zip(leaves, path.leaves, values.leaves, strict=True)
+        rows = zip(leaves, traced.leaves, values.leaves, strict=True)
         for place, (form, entry, value) in enumerate(rows):
             pieces = entry.list_values() if isinstance(entry, Symbol) else ()
             noisy = any(isinstance(source, RealDraw) for cells, _ in pieces for source in cells)

@@ -317,7 +317,7 @@ class ExecutionPath:
     """One run of the traced code: its random draws, their allowed values, and its decisions.
 
     A decision is a branch of the code that depends on a random draw. A cell is a set of values of a
-    draw. A replay is a run that is given the expected draws (argument ``sources``) and their
+    draw. A replay is a run that is given the expected draws (argument ``expected``) and their
     ``values``.
 
     - ``decisions``: for each decision, a pair (index of the option taken, number of options). The
@@ -325,7 +325,7 @@ class ExecutionPath:
     - ``budget``: counter of the interpreter steps that remain for all runs on one input.
     - ``eager``: whether each discrete draw is fixed to one value when it is made. If false, its
       value stays open until a branch depends on it.
-    - ``sources``: as an attribute, the random draws so far.
+    - ``draws``: the random draws so far.
     - ``limits``: the cell of each draw that a decision has restricted.
     - ``sums``: for each draw that stands for a weighted sum of other draws, these draws and their
       weights.
@@ -340,12 +340,12 @@ class ExecutionPath:
         *,
         budget: StepBudget,
         eager: bool = False,
-        sources: list[Draw] | None = None,
+        expected: list[Draw] | None = None,
         values: list[Any] | None = None,
     ) -> None:
         self.decisions, self.budget, self.eager = decisions, budget, eager
-        self.values, self._expected = values, sources
-        self.sources: list[Draw] = []
+        self.values, self._expected = values, expected
+        self.draws: list[Draw] = []
         self.limits: dict[Draw, Any] = {}
         self.sums: dict[Draw, tuple[tuple[Draw, float], ...]] = {}
         self.used_up: set[Draw] = set()
@@ -359,11 +359,11 @@ class ExecutionPath:
         A replay is a run with given values of the draws. Raises NotTraced if there are too many
         draws, or if the replay expected another draw.
         """
-        if len(self.sources) >= MAX_DRAWS:
+        if len(self.draws) >= MAX_DRAWS:
             raise NotTraced(f"one call of the code draws more than {MAX_DRAWS:,} random numbers")
         self.budget.spend()
-        place = len(self.sources)
-        self.sources.append(source)
+        place = len(self.draws)
+        self.draws.append(source)
         if self._expected is None or self.values is None:
             return None
         if place >= len(self._expected) or not source.has_same_law(self._expected[place]):
@@ -371,24 +371,24 @@ class ExecutionPath:
             raise NotTraced(_CHANGED)
         return self.values[place]
 
-    def take_option(self, options: int) -> int:
+    def take_option(self, n_options: int) -> int:
         """Returns the index of the option that this path takes at the current branch of the code.
 
-        ``options``: number of options. Raises NotTraced if there are too many branches, or if
+        ``n_options``: number of options. Raises NotTraced if there are too many branches, or if
         the number of options differs from an earlier run with the same decisions.
         """
         self.budget.spend(_DECISION)
         if self._decided >= _MAX_DEPTH:
             raise NotTraced(f"one call of the code branches on draws more than {_MAX_DEPTH} times")
         if self._decided == len(self.decisions):
-            self.decisions.append((0, options))
+            self.decisions.append((0, n_options))
         taken, known = self.decisions[self._decided]
-        if known != options:
+        if known != n_options:
             raise NotTraced(_CHANGED)
         self._decided += 1
         return taken
 
-    def choose_draw_value(self, source: RealDraw) -> None:
+    def fix_geometric_draw(self, source: RealDraw) -> None:
         """Fixes ``source``, a geometric draw, to one of its values; other paths take other values.
 
         Values rarer than 2^-100 are left out. Raises NotTraced if there are too many values.
@@ -439,7 +439,7 @@ class ExecutionPath:
         The result is None if 1,000 samples do not satisfy the limits on sums of draws.
         """
         for _ in range(_TRIES):
-            values = {s: s.sample_value(limits.get(s, s.domain), rng) for s in self.sources}
+            values = {s: s.sample_value(limits.get(s, s.domain), rng) for s in self.draws}
             for total, parts in self.sums.items():
                 values[total] = sum(weight * values[source] for source, weight in parts)
             if all(s.cell_contains(limits[s], values[s]) for s in self.sums if s in limits):

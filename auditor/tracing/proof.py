@@ -476,7 +476,7 @@ def _make_event(
     structure, fixed = tag
     words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
     if max(len(p.tag_outputs), len(q.tag_outputs)) > 1 or len(words) <= _MAX_LEAVES:
-        known = zip(p.tag_positions[structure], fixed, strict=True)
+        known = zip(p.fixed_places[structure], fixed, strict=True)
         words.update((place, _name_value(structure, value)) for place, value in known)
     logs = np.array([to_log(group.probability), to_log(other.probability) if other else -math.inf])
     notes = [] if other else [_IMPOSSIBLE]

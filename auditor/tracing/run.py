@@ -186,8 +186,8 @@ def _run_all(
     ran = [(path, output) for path, output in every if output is not None]
     forms = _check_replays(ran, replay, budget)
     interpreter.check_state_unchanged()
-    branches = [PathResult(path.probability, dict(path.limits), output) for path, output in ran]
-    return AllPaths(branches, len(every) - len(ran), interpreter.is_replayed, forms)
+    results = [PathResult(path.probability, dict(path.limits), output) for path, output in ran]
+    return AllPaths(results, len(every) - len(ran), interpreter.is_replayed, forms)
 
 
 def _check_replays(
@@ -204,15 +204,15 @@ def _check_replays(
     the interpreter.
     """
     forms: FormsByPartKey = defaultdict(set)
-    draws = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for path, output in ran:
-        n_replays = min(_REPLAYS, max(_MIN_REPLAYS, _REPLAYED // max(1, len(path.sources))))
-        for known in _cover_values(path, output, math.ceil(n_replays / len(ran)), draws):
-            values = [known[source] for source in path.sources]
-            again = ExecutionPath([], budget=budget, sources=path.sources, values=values)
+        n_replays = min(_REPLAYS, max(_MIN_REPLAYS, _REPLAYED // max(1, len(path.draws))))
+        for known in _cover_values(path, output, math.ceil(n_replays / len(ran)), rng):
+            values = [known[source] for source in path.draws]
+            again = ExecutionPath([], budget=budget, expected=path.draws, values=values)
             replayed, given = replay(again)
             expected = _evaluate(output, known)
-            complete = not again.has_strayed and len(again.sources) == len(path.sources)
+            complete = not again.has_strayed and len(again.draws) == len(path.draws)
             if not complete or not replayed.is_close(expected):
                 raise NotTraced(_CHANGED)
             for place, form in outputs.iter_forms(given, output, expected):
@@ -267,7 +267,7 @@ def _cover_values(
     pieces = [cells for symbol in symbols for cells, _ in symbol.list_values()]
     remaining = {
         source: path.limits.get(source, source.domain) & source.support_mask
-        for source in path.sources
+        for source in path.draws
         if isinstance(source, paths.FiniteDraw)
     }
     while min_count > 0 or pieces or remaining:

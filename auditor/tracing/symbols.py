@@ -141,7 +141,7 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
             try:
                 results += apply_to_noise(path, function, cells, values)
             except UnfixedDrawError as noise:
-                path.choose_draw_value(noise.source)
+                path.fix_geometric_draw(noise.source)
                 return apply_to_values(function, *arguments)
             continue
         try:

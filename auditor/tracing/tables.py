@@ -147,10 +147,10 @@ def add_entry(table: MassTable, key: OutputKey, entry: OutputMass) -> None:
     known.mixture = known.mixture.add(entry.mixture)
 
 
-def make_joint_table(branch: PathResult, leaves: list[Any]) -> MassTable:
+def make_joint_table(result: PathResult, leaves: list[Any]) -> MassTable:
     """Returns the joint distribution of the output values ``leaves``, given one execution path.
 
-    ``branch``: the path.
+    ``result``: the path.
     ``leaves``: values that may depend on random draws.
 
     Raises NotTraced if the distribution has more than 2^16 entries.
@@ -162,7 +162,7 @@ def make_joint_table(branch: PathResult, leaves: list[Any]) -> MassTable:
     for cells, values in together:
         mass: Probability = Fraction(1)
         for source, cell in cells.items():
-            given = branch.cells.get(source, source.domain)
+            given = result.cells.get(source, source.domain)
             mass *= source.compute_mass(cell) / source.compute_mass(given)
         if mass:
             for key, entry in _iter_entries(mass, cells, values):

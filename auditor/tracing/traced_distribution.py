@@ -79,13 +79,13 @@ class TracedDist:
     structure together with its fixed values.
 
     - ``tag_outputs``: for each tag, the distribution of the outputs with this tag.
-    - ``tag_positions``: for each structure, the positions of its fixed values.
+    - ``fixed_places``: for each structure, the positions of its fixed values.
     - ``n_paths``: number of execution paths that were followed to their end.
     - ``n_untraced_paths``: number of execution paths that were too rare to follow.
     """
 
     tag_outputs: dict[OutputTag, TagOutputs]
-    tag_positions: dict[Hashable, tuple[int, ...]]
+    fixed_places: dict[Hashable, tuple[int, ...]]
     n_paths: int
     n_untraced_paths: int = 0
 
@@ -124,7 +124,7 @@ class TracedDist:
     def _row_log_probs(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
         is_array = isinstance(rows, np.ndarray)
         columns = list(rows.T if is_array else map(np.asarray, zip(*rows, strict=True)))
-        fixed = self.tag_positions.get(structure)
+        fixed = self.fixed_places.get(structure)
         logs = np.full(len(rows), -np.inf)
         if fixed is None:
             return logs
@@ -165,7 +165,7 @@ class TracedDist:
             max_size -= math.prod(map(len, tables))
             if max_size < 0 or any(DENSITY_SLOT in key for table in tables for key in table):
                 return None
-            places = (*self.tag_positions[structure], *itertools.chain.from_iterable(group.tables))
+            places = (*self.fixed_places[structure], *itertools.chain.from_iterable(group.tables))
             order = np.argsort(places).tolist()
             for key, entry in combine_tables(tables).items():
                 leaves = *tag, *key
@@ -193,18 +193,18 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
     distributions can be compared. Raises NotTraced if a distribution has too many entries.
     """
     fixed: dict[Hashable, set[int]] = {}
-    for branch in (branch for ran in inputs for branch in ran.path_results):
-        structure, leaves = branch.output
+    for result in (result for ran in inputs for result in ran.path_results):
+        structure, leaves = result.output
         plain = {k for k, entry in enumerate(leaves) if not isinstance(entry, Symbol)}
         fixed[structure] = fixed.get(structure, plain) & plain
     tags = {structure: tuple(sorted(places)) for structure, places in fixed.items()}
     grouped: list[dict[OutputTag, list[PathResult]]] = []
     for ran in inputs:
         groups: dict[OutputTag, list[PathResult]] = {}
-        for branch in ran.path_results:
-            structure, leaves = branch.output
+        for result in ran.path_results:
+            structure, leaves = result.output
             tag = structure, tuple(leaves[k] for k in tags[structure])
-            groups.setdefault(tag, []).append(branch)
+            groups.setdefault(tag, []).append(result)
         grouped.append(groups)
     blocks = _find_blocks(grouped, tags)
     dists = [
@@ -244,10 +244,10 @@ def _find_blocks(
         fixed = set(tags[groups[0][0].output.structure])
         free = [k for k in range(len(leaves)) if k not in fixed]
         together: list[tuple[int, int]] = []
-        for branch in itertools.chain.from_iterable(groups):
+        for result in itertools.chain.from_iterable(groups):
             owners: dict[Draw, int] = {}
             for k in free:
-                sources = _list_sources(branch.output.leaves[k])
+                sources = _list_sources(result.output.leaves[k])
                 together += [(owners.setdefault(source, k), k) for source in sources]
         parts = _group_places(free, together)
         several = [members for members in groups if len(members) > 1]
@@ -304,20 +304,20 @@ def _number_kinds(
     for block in blocks:
         known: dict[Hashable, int] = {}
         columns.append([known.setdefault(_make_block_key(b, block), len(known)) for b in members])
-    return np.array(columns).T, np.array([float(branch.probability) for branch in members])
+    return np.array(columns).T, np.array([float(result.probability) for result in members])
 
 
-def _make_block_key(branch: PathResult, block: tuple[int, ...]) -> Hashable:
+def _make_block_key(result: PathResult, block: tuple[int, ...]) -> Hashable:
     """Returns a hashable form of the distribution of a block of output values on one path.
 
     ``block``: positions of the values.
     """
-    leaves = [branch.output.leaves[k] for k in block]
+    leaves = [result.output.leaves[k] for k in block]
     if not any(isinstance(entry, Symbol) for entry in leaves):
         return tuple(leaves)
     return tuple(
         (key, entry.mass, entry.mixture.pieces, tuple(entry.mixture.atoms.items()))
-        for key, entry in make_joint_table(branch, leaves).items()
+        for key, entry in make_joint_table(result, leaves).items()
     )
 
 
@@ -347,17 +347,17 @@ def _list_sources(entry: Any) -> set[Draw]:
 
 
 def _combine_paths(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagOutputs:
-    weight = sum((branch.probability for branch in members), Fraction(0))
+    weight = sum((result.probability for result in members), Fraction(0))
     tables: dict[tuple[int, ...], MassTable] = {block: {} for block in blocks}
     for block, table in tables.items():
         alike: dict[Hashable, list[PathResult]] = {}
-        for branch in members:
-            kind = _make_block_key(branch, block) if len(members) > 1 else ()
-            alike.setdefault(kind, []).append(branch)
-        for branch, *others in alike.values():
-            share = sum((each.probability for each in others), branch.probability) / weight
-            leaves = [branch.output.leaves[k] for k in block]
-            for key, entry in make_joint_table(branch, leaves).items():
+        for result in members:
+            kind = _make_block_key(result, block) if len(members) > 1 else ()
+            alike.setdefault(kind, []).append(result)
+        for result, *others in alike.values():
+            share = sum((each.probability for each in others), result.probability) / weight
+            leaves = [result.output.leaves[k] for k in block]
+            for key, entry in make_joint_table(result, leaves).items():
                 alone = len(members) == 1
-                add_entry(table, key, entry if alone else entry.combine_with(share, branch.cells))
+                add_entry(table, key, entry if alone else entry.combine_with(share, result.cells))
     return TagOutputs(weight, members[0].cells, tables)

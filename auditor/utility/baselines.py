@@ -14,7 +14,7 @@ POPULARITY, USER_ITEM_MEANS = "popularity", "user and item means"
 _PASSES = 5
 
 
-def count_item_users(train: Interactions) -> NDArray[np.float64]:
+def count_users_per_item(train: Interactions) -> NDArray[np.float64]:
     """Returns the number of users who have each item in the training data, (n_items,).
 
     The baseline ``POPULARITY`` ranks items by this number, in the same order for every user.

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility import held_out
-from fedrec_auditor.auditor.utility.baselines import count_item_users
+from fedrec_auditor.auditor.utility.baselines import count_users_per_item
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -59,7 +59,7 @@ class HeldOutUsers(held_out.HeldOutData):
         table = self.test_data.ratings
         chosen, note = held_out.draw_tested_users(np.arange(self.test_data.n_users), rng)
         sizes = np.diff(table.indptr)[chosen]
-        popular = count_item_users(self.training_data)
+        popular = count_users_per_item(self.training_data)
         places = []
         for start in range(0, len(sizes), _CHUNK):
             users = chosen[start : start + _CHUNK]

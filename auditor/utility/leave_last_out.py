@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility import held_out
-from fedrec_auditor.auditor.utility.baselines import count_item_users
+from fedrec_auditor.auditor.utility.baselines import count_users_per_item
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -58,7 +58,7 @@ class HeldOutItems(held_out.HeldOutData):
         ties = TIES_NOTE.format(f"{self.n_tied_users:,}") if self.n_tied_users else ""
         note = " ".join(filter(None, (untimed, ties, drawing)))
         ranks: list[NDArray[np.int64]] = []
-        popular = count_item_users(self.training_data)
+        popular = count_users_per_item(self.training_data)
         n_items, sizes = self.training_data.n_items, np.diff(self.training_data.ratings.indptr)
         width = min(N_SAMPLED_NEGATIVES, n_items - 1)
         for users in held_out.iter_user_blocks(tested, n_items):

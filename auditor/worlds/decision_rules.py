@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_delta_guesses
+from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_revealed_draws
 from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
 
 Floats = NDArray[np.float64]
@@ -61,13 +61,13 @@ class DecisionRule:
         """The inputs (worlds) that the rule may guess: FIRST (1), SECOND (-1), or both."""
         return frozenset(self.guesses.tolist()) - {NEITHER}
 
-    def describe(self, side: int) -> str:
+    def describe(self, world: int) -> str:
         """Describes in words the outputs for which the rule guesses one input (world).
 
-        ``side``: the guessed input, FIRST (1) or SECOND (-1).
+        ``world``: the guessed input, FIRST (1) or SECOND (-1).
         """
         ends = np.concatenate([[-np.inf], self.statistic_cuts, [np.inf]])
-        inside = np.concatenate([[False], self.guesses == side, [False]])
+        inside = np.concatenate([[False], self.guesses == world, [False]])
         starts = np.flatnonzero(inside[1:] & ~inside[:-1])
         stops = np.flatnonzero(~inside[1:] & inside[:-1])
         spoken = [
@@ -115,7 +115,7 @@ class RuleTestPlan:
         unseen: number added to ``wrong``, for wrong guesses that are possible but did not occur.
         """
         delta, alpha = self.delta, self.alpha
-        revealed, alpha = limit_delta_guesses(self.n_draws, both=both, delta=delta, alpha=alpha)
+        revealed, alpha = limit_revealed_draws(self.n_draws, both=both, delta=delta, alpha=alpha)
         scale = self.n_draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
@@ -246,7 +246,7 @@ class RatedGuesses(NamedTuple):
 
 
 def propose_rules(
-    statistic: Statistic, first: Floats, second: Floats, budget: RuleTestPlan
+    statistic: Statistic, first: Floats, second: Floats, plan: RuleTestPlan
 ) -> list[tuple[float, DecisionRule]]:
     """Returns rules on ``statistic`` with their predicted lower bounds on epsilon, the most
     promising rule first.
@@ -254,7 +254,7 @@ def propose_rules(
     statistic: function that maps an output to a number.
     first, second: values of the statistic on equally many outputs of the two worlds (inputs), in
         the order of the draws.
-    budget: settings of the later test, from which bounds are predicted.
+    plan: settings of the later test, from which bounds are predicted.
 
     Rules of these kinds are proposed:
 
@@ -273,19 +273,19 @@ def propose_rules(
     halves = np.array(counts, np.float64)
     # The counts choose the cuts of a first rule; a model of the counts chooses those of a second
     # rule.
-    chosen = find_guesses_by_cuts(halves, budget)
+    chosen = find_guesses_by_cuts(halves, plan)
     options = [chosen]
     if len(cuts) > 1:
-        options.append(find_guesses_by_ratio(halves, budget))
+        options.append(find_guesses_by_ratio(halves, plan))
     if prescribed is None:
-        modelled = find_guesses_by_model(halves, _compute_means(first, second, cuts), budget)
+        modelled = find_guesses_by_model(halves, _compute_means(first, second, cuts), plan)
         options += [modelled] if modelled else []
     for option in options:
         if option.bold_epsilon_bound > chosen.bold_epsilon_bound * (1 + MIN_BOUND_GAIN):
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
     if len(cuts) > _LEVELS and statistics.has_frequent_value(np.concatenate([first, second])):
-        ranked += find_top_ratio_guesses(halves, budget)
+        ranked += find_top_ratio_guesses(halves, plan)
     if prescribed is not None:
         for option in ranked:
             option.guess_table[0] = NEITHER
@@ -296,13 +296,13 @@ def propose_rules(
     ]
 
 
-def find_guesses_by_cuts(halves: WorldCounts, budget: RuleTestPlan) -> RatedGuesses:
+def find_guesses_by_cuts(halves: WorldCounts, plan: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses a world (input) above one cut, and a world below another
     cut.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world and interval,
         (2, 2, m).
-    budget: settings of the later test, from which the bound is predicted.
+    plan: settings of the later test, from which the bound is predicted.
 
     The rule abstains between the cuts. It may omit one of the two guesses.
     """
@@ -310,23 +310,23 @@ def find_guesses_by_cuts(halves: WorldCounts, budget: RuleTestPlan) -> RatedGues
     for train, test in (halves, halves[::-1]):
         # Cross-validation: cuts that are chosen on one half of the outputs are evaluated on the
         # other half.
-        table = _pick_tails([train], budget)
+        table = _pick_tails([train], plan)
         right += _count_hits(test, table)
         wrong += _count_hits(test[::-1], table)
         both |= FIRST in table and SECOND in table
-    expected = budget.predict_bound(np.array(right), np.array(wrong), halves.sum(), both=both)
-    return RatedGuesses(float(expected), float(expected), _pick_tails([halves.sum(axis=0)], budget))
+    expected = plan.predict_bound(np.array(right), np.array(wrong), halves.sum(), both=both)
+    return RatedGuesses(float(expected), float(expected), _pick_tails([halves.sum(axis=0)], plan))
 
 
 def find_guesses_by_model(
-    halves: WorldCounts, means: Floats, budget: RuleTestPlan
+    halves: WorldCounts, means: Floats, plan: RuleTestPlan
 ) -> RatedGuesses | None:
     """Returns the best rule like those of ``find_guesses_by_cuts``, rated also by a fitted model.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
         interval, (2, 2, m).
     means: mean value of the outputs in each interval (m,).
-    budget: settings of the later test, from which the bound is predicted.
+    plan: settings of the later test, from which the bound is predicted.
 
     Each pair of cuts is rated by the observed or by the modelled counts (``smooth_counts``),
     whichever are less favourable. The result is None if no model fits.
@@ -335,12 +335,12 @@ def find_guesses_by_model(
     modelled = smooth_counts(counts_of_both, means)
     if modelled is None:
         return None
-    bold = replace(budget, margin=_CAUTION_BY_MODEL)
+    bold = replace(plan, margin=_CAUTION_BY_MODEL)
     table = _pick_tails([counts_of_both, modelled], bold)
     right = np.array(min(_count_hits(counts, table) for counts in (counts_of_both, modelled)))
     wrong = np.array(max(_count_hits(counts[::-1], table) for counts in (counts_of_both, modelled)))
     both, n_draws = FIRST in table and SECOND in table, halves.sum()
-    cautious, likely = (s.predict_bound(right, wrong, n_draws, both=both) for s in (budget, bold))
+    cautious, likely = (s.predict_bound(right, wrong, n_draws, both=both) for s in (plan, bold))
     return RatedGuesses(float(cautious), float(likely), table)
 
 
@@ -353,7 +353,7 @@ def _count_hits(counts: WorldCounts, table: GuessTable) -> float:
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
-def _pick_tails(views: list[WorldCounts], budget: RuleTestPlan) -> GuessTable:
+def _pick_tails(views: list[WorldCounts], plan: RuleTestPlan) -> GuessTable:
     """Returns the guess in each interval of the best rule that guesses above and below two cuts.
 
     ``views``: alternative counts of outputs by world and interval, (2, m) each. The least
@@ -381,7 +381,7 @@ def _pick_tails(views: list[WorldCounts], budget: RuleTestPlan) -> GuessTable:
         if len(better) == 0:
             continue
         counts = right[kind, better], wrong[kind, better]
-        expected = budget.predict_bound(*counts, n_outputs, both=up != down)
+        expected = plan.predict_bound(*counts, n_outputs, both=up != down)
         place = _find_best(expected)
         if expected[place] > best:
             best = float(expected[place])
@@ -392,7 +392,7 @@ def _pick_tails(views: list[WorldCounts], budget: RuleTestPlan) -> GuessTable:
     return table
 
 
-def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGuesses:
+def find_guesses_by_ratio(halves: WorldCounts, plan: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses the more likely input (world) in intervals with a large
     log-ratio.
 
@@ -401,15 +401,15 @@ def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGue
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
         interval, (2, 2, m).
-    budget: settings of the later test, from which the bound is predicted.
+    plan: settings of the later test, from which the bound is predicted.
     """
     strength = _rate_intervals(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
-    options = _threshold(np.append(levels[0], (levels[1:] + levels[:-1]) / 2), halves, budget, 1.0)
+    options = _threshold(np.append(levels[0], (levels[1:] + levels[:-1]) / 2), halves, plan, 1.0)
     return options[_find_best(np.array([option.bold_epsilon_bound for option in options]))]
 
 
-def find_top_ratio_guesses(halves: WorldCounts, budget: RuleTestPlan) -> list[RatedGuesses]:
+def find_top_ratio_guesses(halves: WorldCounts, plan: RuleTestPlan) -> list[RatedGuesses]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
     A log-ratio compares the counts of two worlds (inputs) in one interval. The largest ones may be
@@ -417,17 +417,17 @@ def find_top_ratio_guesses(halves: WorldCounts, budget: RuleTestPlan) -> list[Ra
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
         interval, (2, 2, m).
-    budget: settings of the later test, from which bounds are predicted.
+    plan: settings of the later test, from which bounds are predicted.
     """
     options = []
     for errors in _SURE:
         ordered = np.sort(_rate_intervals(halves.mean(axis=0), errors)[0])
-        options += _threshold(ordered[[-k for k in _TOP]], halves, budget, errors)
+        options += _threshold(ordered[[-k for k in _TOP]], halves, plan, errors)
     return options
 
 
 def _threshold(
-    levels: Floats, halves: WorldCounts, budget: RuleTestPlan, errors: float
+    levels: Floats, halves: WorldCounts, plan: RuleTestPlan, errors: float
 ) -> list[RatedGuesses]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio reaches this
     threshold.
@@ -444,7 +444,7 @@ def _threshold(
         parts = np.where(side == FIRST, test, test[::-1])[:, order]
         from_top = np.append(np.cumsum(parts[:, ::-1], axis=1)[:, ::-1], np.zeros((2, 1)), axis=1)
         guesses += from_top[:, np.searchsorted(strength[order], levels)]
-    expected = budget.predict_bound(guesses[0], guesses[1], halves.sum(), both=True)
+    expected = plan.predict_bound(guesses[0], guesses[1], halves.sum(), both=True)
     strength, whole = _rate_intervals(halves.mean(axis=0), errors)
     return [
         RatedGuesses(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
@@ -452,18 +452,18 @@ def _threshold(
     ]
 
 
-def estimate_epsilon(counts: WorldCounts, budget: RuleTestPlan) -> float:
+def estimate_epsilon(counts: WorldCounts, plan: RuleTestPlan) -> float:
     """Estimates roughly the lower bound on epsilon of the best rule that guesses by a log-ratio.
 
     counts: counts of outputs of two worlds (inputs) in m intervals, (2, m).
-    budget: settings of the later test, from which the bound is predicted.
+    plan: settings of the later test, from which the bound is predicted.
 
     The estimate is optimistic, because the same counts select the rule and evaluate it.
     """
     strength, side = _rate_intervals(counts)
     order = np.argsort(-strength)
     right, wrong = np.cumsum(np.where(side == FIRST, counts, counts[::-1])[:, order], axis=1)
-    return float(budget.predict_bound(right, wrong, counts.sum(), both=True).max())
+    return float(plan.predict_bound(right, wrong, counts.sum(), both=True).max())
 
 
 def _find_best(expected: Floats) -> int:

@@ -109,12 +109,12 @@ class ExclusiveSet:
         inside = (self.value_lower_ends[place] <= keys) & (keys <= self.value_upper_ends[place])
         return np.where(inside, self.world_by_value[place], NEITHER).astype(np.int8)
 
-    def describe(self, side: int) -> str:
+    def describe(self, world: int) -> str:
         """Describes in words the values that occurred in one world (input) only.
 
-        ``side``: the world, FIRST (1) or SECOND (-1).
+        ``world``: the world, FIRST (1) or SECOND (-1).
         """
-        names = self.examples_by_world[side]
+        names = self.examples_by_world[world]
         more = ", ..." if len(names) > 3 else ""
         return f"{self.name} in {{{', '.join(names[:3])}{more}}}" if names else ""
 
@@ -147,12 +147,12 @@ class RangeRule:
         sides = np.where(second, np.int8(FIRST), np.int8(SECOND))
         return np.where(first != second, sides, NEITHER).astype(np.int8)
 
-    def describe(self, side: int) -> str:
+    def describe(self, world: int) -> str:
         """Describes in words the values of the entry for which a world (input) may be guessed.
 
-        ``side``: the guessed world, FIRST (1) or SECOND (-1).
+        ``world``: the guessed world, FIRST (1) or SECOND (-1).
         """
-        low, high = self.world_ranges[1 if side == FIRST else 0]
+        low, high = self.world_ranges[1 if world == FIRST else 0]
         return f"{self.name} outside of [{low:.6g}, {high:.6g}]"
 
 
@@ -178,12 +178,12 @@ class ExclusiveRule:
         first, second = (votes == FIRST).any(axis=0), (votes == SECOND).any(axis=0)
         return np.array([np.count_nonzero(first & ~second), np.count_nonzero(second & ~first)])
 
-    def describe(self, side: int) -> str:
+    def describe(self, world: int) -> str:
         """Describes in words the outputs on which the rule guesses one world (input).
 
-        ``side``: the guessed world, FIRST (1) or SECOND (-1).
+        ``world``: the guessed world, FIRST (1) or SECOND (-1).
         """
-        texts = [words for part in self.parts if (words := part.describe(side))]
+        texts = [words for part in self.parts if (words := part.describe(world))]
         more = f", or {len(texts) - 2} more parts" if len(texts) > 2 else ""
         return "occurred under one input only: " + (" or ".join(texts[:2]) or "nothing") + more
 
@@ -191,7 +191,7 @@ class ExclusiveRule:
 def find_exclusive_rules(
     outputs: Sequence[NDArray[Any]],
     pairs: Sequence[tuple[int, int]],
-    budget: RuleTestPlan,
+    plan: RuleTestPlan,
     namer: EntryNamer | None = None,
 ) -> dict[tuple[int, int], CandidateRule[ExclusiveRule]]:
     """Returns, for each pair of inputs (worlds), the best rule on values that occurred in only one
@@ -202,7 +202,7 @@ def find_exclusive_rules(
     outputs: outputs of each world that select rules, (n, *shape) each. At most 64 entries of an
         output are examined.
     pairs: pairs of indices of worlds. The result omits a pair without a rule.
-    budget: settings of the later test, from which the bound of a rule is predicted.
+    plan: settings of the later test, from which the bound of a rule is predicted.
     namer: gives names to the entries of an output; None for default names.
 
     A rule guesses a world by one of these criteria:
@@ -215,8 +215,8 @@ def find_exclusive_rules(
     readings = list(_count_values(outputs, namer))
     best_rules = {}
     for a, b in pairs:
-        options = [*_propose_sets(readings, outputs, a, b, budget)]
-        options += _propose_ranges(outputs, a, b, budget, namer)
+        options = [*_propose_sets(readings, outputs, a, b, plan)]
+        options += _propose_ranges(outputs, a, b, plan, namer)
         if not options and readings:  # without a promising set: all values of one world only
             whole = readings[0].make_set(a, b, readings[0].min_count, outputs)
             options = [CandidateRule(a, b, 0.0, ExclusiveRule((whole,)))]
@@ -230,7 +230,7 @@ def _propose_sets(
     outputs: Sequence[NDArray[Any]],
     a: int,
     b: int,
-    budget: RuleTestPlan,
+    plan: RuleTestPlan,
 ) -> Iterator[CandidateRule[ExclusiveRule]]:
     """Yields rules on values that occurred in only one of the worlds (inputs) ``a`` and ``b``.
 
@@ -246,18 +246,18 @@ def _propose_sets(
         # One rule per promising set, and one rule for all promising sets together.
         for some in [*([each] for each in good), *([good] if len(good) > 1 else [])]:
             parts, rights, wrongs = zip(*some, strict=True)
-            expected = _predict(sum(rights), sum(wrongs), n_draws, budget)
+            expected = _predict(sum(rights), sum(wrongs), n_draws, plan)
             yield CandidateRule(a, b, expected, ExclusiveRule(parts))
 
 
-def _predict(right: float, wrong: float, seen: int, budget: RuleTestPlan) -> float:
+def _predict(right: float, wrong: float, seen: int, plan: RuleTestPlan) -> float:
     """Predicts the lower bound on epsilon of a rule with ``right`` right and ``wrong`` wrong
     guesses.
 
     ``seen``: number of draws in which the guesses were counted.
-    ``budget``: number of draws and error of the later test.
+    ``plan``: number of draws and error of the later test.
     """
-    bold = replace(budget, margin=0.0)
+    bold = replace(plan, margin=0.0)
     return max(0.0, float(bold.predict_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
 
 
@@ -377,7 +377,7 @@ def _make_keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 
 
 def _propose_ranges(
-    outputs: Sequence[NDArray[Any]], a: int, b: int, budget: RuleTestPlan, namer: EntryNamer
+    outputs: Sequence[NDArray[Any]], a: int, b: int, plan: RuleTestPlan, namer: EntryNamer
 ) -> Iterator[CandidateRule[ExclusiveRule]]:
     """Yields rules on numbers outside the range of world ``a`` or ``b`` (inputs), at most one rule
     for each of the first 64 entries.
@@ -400,7 +400,7 @@ def _propose_ranges(
         if right:
             ends = [_find_range(column) for column in columns]
             whole = RangeRule(entry_index=entry, name=name, world_ranges=(ends[0], ends[1]))
-            expected = _predict(right, wrong, len(first) + len(second), budget)
+            expected = _predict(right, wrong, len(first) + len(second), plan)
             yield CandidateRule(a, b, expected, ExclusiveRule((whole,)))
 
 

@@ -105,12 +105,12 @@ class GuessCounts:
         return self.first_world_counts[1] + self.second_world_counts[1]
 
     @classmethod
-    def build(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> Self:
+    def build(cls, table: NDArray[np.int64], draws: int, first_prob: float, *, both: bool) -> Self:
         """Builds the counts from a ``table`` (2, 2) of guesses, by true world and guessed world
         (input).
 
         draws: number of outputs.
-        share: probability with which a coin chose the first world as the input of an output.
+        first_prob: probability with which a coin chose the first world as the input of an output.
         both: whether the rule guesses the second world too.
         """
         (right, others), (wrong, rights) = table.tolist()
@@ -119,23 +119,23 @@ class GuessCounts:
             first_world_counts=(right, wrong),
             second_world_counts=(rights, others),
             is_two_sided=both,
-            first_world_prob=share,
+            first_world_prob=first_prob,
         )
 
     @classmethod
-    def make_perfect(cls, draws: int, share: float = 0.5) -> GuessCounts:
+    def make_perfect(cls, draws: int, first_prob: float = 0.5) -> GuessCounts:
         """Returns the counts of a rule that guesses the right input (world) for every output.
 
         draws: number of outputs.
-        share: probability with which a coin chose the first world as the input of an output.
+        first_prob: probability with which a coin chose the first world as the input of an output.
         """
-        first = round(draws * share)
+        first = round(draws * first_prob)
         return cls(
             n_draws=draws,
             first_world_counts=(first, 0),
             second_world_counts=(draws - first, 0),
             is_two_sided=True,
-            first_world_prob=share,
+            first_world_prob=first_prob,
         )
 
     def bound_epsilon(self, *, delta: float, alpha: float) -> float:
@@ -143,7 +143,7 @@ class GuessCounts:
         counts.
         """
         share, both = self.first_world_prob, self.is_two_sided
-        revealed, error = limit_delta_guesses(
+        revealed, error = limit_revealed_draws(
             self.n_draws, both=both, delta=delta, alpha=alpha, share=share
         )
         if share == 0.5:
@@ -181,7 +181,7 @@ class GuessCounts:
         return float(chances @ beyond)
 
 
-def plan_draws_and_first_share(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float]:
+def plan_draws_and_first_prob(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float]:
     """Returns the number of outputs that a test uses, and the probability with which each comes
     from the first input.
 
@@ -211,7 +211,7 @@ def plan_coin_tosses(*available: int) -> tuple[int, float]:
 
 
 @lru_cache(maxsize=256)
-def limit_delta_guesses(
+def limit_revealed_draws(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
     """Returns the maximum number of outputs that reveal which of two inputs they come from, and the
@@ -250,7 +250,7 @@ def bound_epsilon_by_guesses(
 
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
     revealed: maximum number of outputs that reveal their input, which delta permits
-        (``limit_delta_guesses``). They are subtracted from ``right``.
+        (``limit_revealed_draws``). They are subtracted from ``right``.
     alpha: error of the bound, 1 minus its confidence.
 
     The bound is ln(s / (1 - s)), and at least 0. Here s is the Clopper-Pearson lower limit of the
@@ -273,7 +273,7 @@ def predict_best_bound(draws: int, rates: EventRates, delta: float, alpha: float
     delta: delta of the bound.
     alpha: error of the bound, 1 minus its confidence.
     """
-    revealed, left = limit_delta_guesses(draws, both=True, delta=delta, alpha=alpha)
+    revealed, left = limit_revealed_draws(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
     return float(bound_epsilon_by_guesses(draws * right, draws * wrong, revealed, left).max())
 
@@ -282,7 +282,7 @@ def approximate_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -
     """Approximates ``bound_epsilon_by_guesses`` in closed form, also for fractional counts.
 
     right, wrong: numbers of right and of wrong guesses.
-    revealed: maximum number of outputs that reveal their input (``limit_delta_guesses``).
+    revealed: maximum number of outputs that reveal their input (``limit_revealed_draws``).
     z: normal quantile at the confidence of the bound.
 
     The result serves to choose a rule, and is not a bound. It is -inf where the approximation fails
@@ -436,18 +436,18 @@ def _count_beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp
     return np.asarray(np.searchsorted(ordered, cuts, side="left"))
 
 
-def find_attainable_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
+def find_attainable_epsilon(first: Floats, second: Floats, *, delta: float, alpha: float) -> float:
     """Returns the largest lower bound on epsilon that n and m scores could give.
 
-    one, other: scores under one input, (n,), and under the other input, (m,). Only n, m and whether
-        all scores are 0 or 1 matter.
+    first, second: scores under one input, (n,), and under the other input, (m,). Only n, m and
+        whether all scores are 0 or 1 matter.
 
     This bound would follow if all scores under one input exceeded all scores under the other input.
     """
-    expected = predict_binary_bound if _is_binary(one, other) else predict_rank_bound
+    expected = predict_binary_bound if _is_binary(first, second) else predict_rank_bound
     return max(
         expected(len(p), len(q), PERFECT_GUESS_RATES, delta=delta, alpha=alpha)
-        for p, q in ((one, other), (other, one))
+        for p, q in ((first, second), (second, first))
     )
 
 

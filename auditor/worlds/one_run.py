@@ -322,8 +322,8 @@ class OneRun(Checked, base.Estimator):
         selecting, testing = order[:split], order[split:]
         values, judged = _score_canaries(scores.reshape(len(scores), -1), included, selecting)
         m, delta = len(testing), request.delta
-        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
-        shares, right = _plan_guesses(included[selecting][_rank(judged, rng)], budget)
+        plan = RuleTestPlan(n_draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
+        shares, right = _plan_guesses(included[selecting][_rank(judged, rng)], plan)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
             n_canaries=m, n_guesses=guesses, n_right=round(right * guesses), is_two_sided=both
@@ -366,8 +366,8 @@ class OneRun(Checked, base.Estimator):
         """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
-        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=alpha, margin=0.0)
-        k = int(np.argmax(budget.predict_bound(right, wrong, m, both=True)))
+        plan = RuleTestPlan(n_draws=m, delta=delta, alpha=alpha, margin=0.0)
+        k = int(np.argmax(plan.predict_bound(right, wrong, m, both=True)))
         guesses = round(right[k] + wrong[k])
         n_right = min(guesses, round(right[k]))
         found = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right)
@@ -441,11 +441,11 @@ def _rank(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
     return shuffled[np.argsort(-values[shuffled], kind="stable")]
 
 
-def _plan_guesses(ranked: NDArray[np.bool_], budget: RuleTestPlan) -> tuple[tuple[int, int], float]:
+def _plan_guesses(ranked: NDArray[np.bool_], plan: RuleTestPlan) -> tuple[tuple[int, int], float]:
     """Returns how many of n canaries to guess "in" and "out", and the share of right guesses.
 
     ``ranked``: whether each canary was included, in the order of falling scores, (n,).
-    ``budget``: settings of the later test on other canaries, for which a bound is predicted. If
+    ``plan``: settings of the later test on other canaries, for which a bound is predicted. If
         this fails, all canaries are guessed.
     """
     n, known = len(ranked), int(ranked.sum())
@@ -455,7 +455,7 @@ def _plan_guesses(ranked: NDArray[np.bool_], budget: RuleTestPlan) -> tuple[tupl
     inside, outside = inside[fits], outside[fits]
     hits, misses = (np.append(0, np.cumsum(each)) for each in (ranked, ~ranked[::-1]))
     right, guesses = hits[inside] + misses[outside], inside + outside
-    foreseen = budget.predict_bound(
+    foreseen = plan.predict_bound(
         right.astype(np.float64), (guesses - right).astype(np.float64), n, both=True
     )
     best = int(np.argmax(foreseen))

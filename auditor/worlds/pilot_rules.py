@@ -353,7 +353,7 @@ def choose_run_scorer(
     first: Floats,
     second: Floats,
     n_single: int,
-    budget: RuleTestPlan,
+    plan: RuleTestPlan,
 ) -> tuple[RunScorer, str]:
     """Chooses between a rule that is fitted to all features and a single feature used alone.
 
@@ -365,7 +365,7 @@ def choose_run_scorer(
     first, second: features (n, f) of runs in each world.
     n_single: number of last columns whose features may be used alone; the fitted rule ignores these
         columns.
-    budget: settings of the later test, from which the lower bound on epsilon by a rule is
+    plan: settings of the later test, from which the lower bound on epsilon by a rule is
         predicted.
 
     A single feature is chosen if its predicted bound is more than 1.25 times the bound of the
@@ -379,7 +379,7 @@ def choose_run_scorer(
         return (lambda features: rule(features[:, :rest])), how
 
     half = min(len(first), len(second)) // 2
-    bold = replace(budget, margin=_CAUTION)
+    bold = replace(plan, margin=_CAUTION)
 
     def expected(rule: RunScorer, start: int = 0) -> float:
         """Predicts the lower bound on epsilon by ``rule``, from the runs with index >= start."""

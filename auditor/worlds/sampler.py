@@ -43,12 +43,12 @@ class OutputFormError(InputError):
 
     The form of outputs is learned from the first outputs.
 
-    outputs: the outputs of the new form (the argument ``answers``).
+    outputs: the outputs of the new form.
     """
 
-    def __init__(self, message: str, answers: Sequence[Any]) -> None:
+    def __init__(self, message: str, outputs: Sequence[Any]) -> None:
         super().__init__(message)
-        self.outputs = answers
+        self.outputs = outputs
 
 
 def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:

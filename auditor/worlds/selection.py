@@ -186,10 +186,10 @@ def select_rules(
     sizes = worlds.count_outputs(request.samples)
     split = SelectionDraws.draw(worlds, plan_selection_size(min(sizes)), rng)
     draws = 2 * (min(sizes) - split.n_outputs)
-    budget = RuleTestPlan(n_draws=draws, delta=request.delta, alpha=request.alpha)
+    plan = RuleTestPlan(n_draws=draws, delta=request.delta, alpha=request.alpha)
     if comparison_rng is not None:
-        return split.select_rules(budget, worlds, comparison_rng)
-    best = split.choose_rule(budget)
+        return split.select_rules(plan, worlds, comparison_rng)
+    best = split.choose_rule(plan)
     return split.combine_rules(best[:2] if best else (0, 1), ((best, 1.0),))
 
 
@@ -240,28 +240,28 @@ class SelectionDraws:
         self,
         pair: tuple[int, int],
         shares: Sequence[tuple[CandidateRule[Guesser] | None, float]],
-        judged: int = 0,
-        worlds: int = 0,
+        n_fresh: int = 0,
+        n_worlds: int = 0,
     ) -> SelectedRules:
         """Combines the rules that were selected for two inputs (worlds) in one object.
 
         pair: indices of the two worlds.
         shares: each rule with its share of the test's error (1 - confidence). Pairs without a rule
             (None) are left out.
-        judged: number of fresh outputs per world that compared candidate rules.
-        worlds: number of worlds from which these fresh outputs were drawn.
+        n_fresh: number of fresh outputs per world that compared candidate rules.
+        n_worlds: number of worlds from which these fresh outputs were drawn.
         """
         rules = tuple((each.rule, share) for each, share in shares if each)
-        drawn = self.n_outputs * len(self.outputs) + judged * worlds
-        return SelectedRules(pair, rules, self.n_outputs + judged, drawn, self.namer.output_shape)
+        drawn = self.n_outputs * len(self.outputs) + n_fresh * n_worlds
+        return SelectedRules(pair, rules, self.n_outputs + n_fresh, drawn, self.namer.output_shape)
 
     def select_rules(
-        self, budget: RuleTestPlan, worlds: Worlds, rng: np.random.Generator
+        self, plan: RuleTestPlan, worlds: Worlds, rng: np.random.Generator
     ) -> SelectedRules:
         """Selects up to two decision rules for one pair of worlds, and divides the test's error
         between them.
 
-        budget: number of draws, delta and error (1 - confidence) of the later test of the rules.
+        plan: number of draws, delta and error (1 - confidence) of the later test of the rules.
         worlds: the inputs, from which fresh outputs are drawn to compare candidate rules.
         rng: random generator of these fresh outputs.
 
@@ -270,9 +270,9 @@ class SelectionDraws:
           only at values that occurred in only one world of the pair. A candidate with a larger
           predicted bound may replace the second rule.
         """
-        common = replace(budget, alpha=(1.0 - SECOND_RULE_ALPHA_SHARE) * budget.alpha)
-        rare = replace(budget, alpha=SECOND_RULE_ALPHA_SHARE * budget.alpha)
-        size, compared = min(self.n_outputs, budget.n_draws // 2 // _JUDGING), list[int]()
+        common = replace(plan, alpha=(1.0 - SECOND_RULE_ALPHA_SHARE) * plan.alpha)
+        rare = replace(plan, alpha=SECOND_RULE_ALPHA_SHARE * plan.alpha)
+        size, compared = min(self.n_outputs, plan.n_draws // 2 // _JUDGING), list[int]()
         several = size >= _FEWEST_TO_JUDGE
         candidates, lucky = self._list_candidates(common, several=several), list[_Candidate]()
         # If there are enough draws, fresh draws compare the candidates.
@@ -303,25 +303,25 @@ class SelectionDraws:
         shares = (best, 1.0 - SECOND_RULE_ALPHA_SHARE), (bold, SECOND_RULE_ALPHA_SHARE)
         return self.combine_rules(pair, shares, size if compared else 0, len(compared))
 
-    def choose_rule(self, budget: RuleTestPlan) -> _Candidate | None:
+    def choose_rule(self, plan: RuleTestPlan) -> _Candidate | None:
         """Returns the rule with the largest predicted lower bound on epsilon; None if no rule is
         found.
 
-        ``budget``: settings of the later test on fresh draws, for which the bound is predicted.
+        ``plan``: settings of the later test on fresh draws, for which the bound is predicted.
 
         The predicted bound may be 0 or negative, if few draws show no leak.
         """
-        return choose_simplest_rule(self._list_candidates(budget))
+        return choose_simplest_rule(self._list_candidates(plan))
 
-    def _list_candidates(self, budget: RuleTestPlan, *, several: bool = False) -> list[_Candidate]:
+    def _list_candidates(self, plan: RuleTestPlan, *, several: bool = False) -> list[_Candidate]:
         """Returns the few rules with the largest predicted lower bounds on epsilon, simpler rules
         first.
 
         There is one rule per statistic, or several if ``several`` is true.
         """
         statistics = self._list_statistics()
-        pairs = self._choose_pairs(statistics, budget)
-        trusting = replace(budget, margin=0.0)
+        pairs = self._choose_pairs(statistics, plan)
+        trusting = replace(plan, margin=0.0)
 
         def distinct(attempt: RuleTestPlan, minimum: float) -> list[_Candidate]:
             """Rules with a predicted bound above ``minimum``, without repeated pairs and bounds."""
@@ -343,7 +343,7 @@ class SelectionDraws:
             # Predicted bounds are lowered by a margin for chance. If no bound is positive then,
             # bounds are predicted without the margin, and at last at confidence 1/2. So a rule for
             # a weak leak is found although few outputs do not show the leak clearly.
-            distinct(budget, 0.0)
+            distinct(plan, 0.0)
             or distinct(trusting, 0.0)
             or distinct(replace(trusting, alpha=_EVEN), -np.inf)
         )
@@ -440,14 +440,14 @@ class SelectionDraws:
         return self._has_vectors and not (len(statistics) == 1 and self.encoder is None)
 
     def _iter_values(
-        self, a: int, b: int, statistics: Sequence[Statistic], budget: RuleTestPlan
+        self, a: int, b: int, statistics: Sequence[Statistic], plan: RuleTestPlan
     ) -> Iterator[tuple[Statistic, NDArray[Any], NDArray[Any]]]:
         """Yields statistics that may distinguish worlds ``a`` and ``b``, with their values in both.
 
         A statistic maps an output to a number; a world is one of the inputs.
         """
         first, second = self.outputs[a], self.outputs[b]
-        few = self._index_parts(first, second, budget) if self._has_vectors else ()
+        few = self._index_parts(first, second, plan) if self._has_vectors else ()
         for statistic in itertools.chain(few, statistics):
             yield statistic, statistic.evaluate(first), statistic.evaluate(second)
         if self._can_learn(statistics):
@@ -457,7 +457,7 @@ class SelectionDraws:
                 yield score, score.evaluate(first[half:]), score.evaluate(second[half:])
 
     def _index_parts(
-        self, first: NDArray[Any], second: NDArray[Any], budget: RuleTestPlan
+        self, first: NDArray[Any], second: NDArray[Any], plan: RuleTestPlan
     ) -> Iterator[OutcomeIndex]:
         """Yields statistics: the joint values of the parts that differ most between two worlds
         (inputs).
@@ -474,7 +474,7 @@ class SelectionDraws:
             values = OutcomeIndex.fit(both, _ALL, (part,), self.namer)
             if values is not None and len(values.outcome_keys) > 1:
                 counts = [count_in_intervals(values.evaluate(each), values.cuts) for each in some]
-                bound = decision_rules.estimate_epsilon(np.array(counts, float), budget)
+                bound = decision_rules.estimate_epsilon(np.array(counts, float), plan)
                 strength.append((bound, part))
         strength.sort(key=lambda outcome: -outcome[0])
         limit = min(_MAX_OUTCOMES, self.n_outputs // _REPEATS)
@@ -487,7 +487,7 @@ class SelectionDraws:
                 yield outcome
 
     def _choose_pairs(
-        self, statistics: Sequence[Statistic], budget: RuleTestPlan
+        self, statistics: Sequence[Statistic], plan: RuleTestPlan
     ) -> list[tuple[int, int]]:
         """Returns the most promising pairs of worlds (inputs), as indices, by a rough estimate.
 
@@ -497,12 +497,12 @@ class SelectionDraws:
         if len(pairs) <= _CLOSELY:
             return pairs
         expected = np.zeros(len(pairs))
-        budget = replace(budget, margin=budget.margin + np.sqrt(2 * np.log(len(pairs))))
+        plan = replace(plan, margin=plan.margin + np.sqrt(2 * np.log(len(pairs))))
         for statistic in statistics:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
             cuts = make_cuts(np.concatenate(values))
             counts = np.array([count_in_intervals(row, cuts) for row in values], float)
-            glances = [decision_rules.estimate_epsilon(counts[[a, b]], budget) for a, b in pairs]
+            glances = [decision_rules.estimate_epsilon(counts[[a, b]], plan) for a, b in pairs]
             expected = np.maximum(expected, glances)
         best = np.argsort(-expected, kind="stable")[:_CLOSELY].tolist()
         if self._can_learn(statistics):
@@ -515,7 +515,7 @@ class SelectionDraws:
 
 
 def reassess_candidates(
-    candidates: Sequence[_Candidate], tables: NDArray[np.int64], size: int, budget: RuleTestPlan
+    candidates: Sequence[_Candidate], tables: NDArray[np.int64], size: int, plan: RuleTestPlan
 ) -> list[_Candidate]:
     """Returns copies of the candidate rules, with bounds that are predicted from fresh draws.
 
@@ -523,12 +523,12 @@ def reassess_candidates(
     tables: counts of guesses on the fresh draws, (rules, true world, guessed world). The rules must
         not depend on these draws.
     size: number of fresh draws per world (input).
-    budget: settings of the later test of the selected rule.
+    plan: settings of the later test of the selected rule.
     """
     reassessed = []
     for each, table in zip(candidates, tables, strict=True):
         both = decision_rules.SECOND in each.rule.guessed_worlds
-        bound = budget.predict_bound(table.trace(), table[::-1].trace(), 2 * size, both=both)
+        bound = plan.predict_bound(table.trace(), table[::-1].trace(), 2 * size, both=both)
         reassessed.append(each._replace(expected_bound=float(bound)))
     return reassessed
 

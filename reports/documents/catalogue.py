@@ -263,7 +263,7 @@ def describe_claim(row: CatalogueRow) -> str:
     return f"{'derived: ' if row.claim_basis is Basis.DERIVED else ''}{format_claimed_formula(row)}"
 
 
-def format_formula(row: CatalogueRow) -> str:
+def format_provable(row: CatalogueRow) -> str:
     """Formats the correct formula of an entry, with its value in parentheses.
 
     If the entry has several numbers, the text is the formula without a value.
@@ -273,24 +273,24 @@ def format_formula(row: CatalogueRow) -> str:
     return _append_value(row, row.provable, value)
 
 
-def format_stated_number(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
+def format_stated_number(figure: StatedNumber, to_text: NumberFormat = say.format_4_digits) -> str:
     """Formats the number that a paper states or relies on, such as "below 0.5".
 
-    ``exactly`` is the function that formats the bare number.
+    ``to_text`` is the function that formats the bare number.
     """
     if figure.word is NumberLabel.LOOSE and math.isinf(figure.claimed):
         return "no bound"
-    return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
+    return f"{'below ' if figure.below else ''}{to_text(figure.claimed)}"
 
 
-def format_computed_value(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
+def format_computed_value(figure: StatedNumber, to_text: NumberFormat = say.format_4_digits) -> str:
     """Formats the correct value of a paper's number, as computed here.
 
-    A bound gets the words "at most" or "at least". ``exactly`` is the function that formats a
+    A bound gets the words "at most" or "at least". ``to_text`` is the function that formats a
     number that is not a bound.
     """
     if figure.side is None:
-        return exactly(figure.right)
+        return to_text(figure.right)
     if figure.side is Side.UPPER:
         return f"at most {say.format_ceil_4_digits(figure.right)}"
     return f"at least {say.format_floor_4_digits(figure.right)}"
@@ -380,7 +380,7 @@ _ENTRY_COLUMNS: dict[str, Callable[[CatalogueRow], FactValue]] = {
     "Basis": lambda row: row.basis.value,
     "Statement": lambda row: row.statement,
     "Stated number": describe_claim,
-    "Correct number": format_formula,
+    "Correct number": format_provable,
     "Verdict": describe_labels,
 }
 _EPSILON_COLUMNS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
@@ -485,10 +485,10 @@ def _list_facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
     yield say.CLAIM_LABEL_BY_BASIS[row.claim_basis].capitalize(), format_claimed_formula(row)
-    yield "Correct number", format_formula(row)
+    yield "Correct number", format_provable(row)
     if row.finding is not None:
-        yield "Proved upper bound", say.make_finding_upper_bound(row.finding)
-        yield "Shown lower bound", say.make_finding_lower_bound(row.finding)
+        yield "Proved upper bound", say.make_proved_quantity(row.finding)
+        yield "Shown lower bound", say.make_shown_quantity(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim = say.format_4_digits(row.repaired.claim.epsilon)
         epsilon = say.format_range(row.repaired)

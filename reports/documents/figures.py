@@ -178,12 +178,12 @@ def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], 
 
 
 def draw_roc_curve(
-    roc: RocRow, shares: Mapping[float, float | None], guessed: Mapping[float, float]
+    roc: RocRow, tpr_by_fpr: Mapping[float, float | None], guessed: Mapping[float, float]
 ) -> str:
     """Draws a ROC curve with its pointwise band on two logarithmic axes, as SVG.
 
     roc: the curve; both axes begin at its smallest positive false-alarm rate.
-    shares: true positive rates to mark, by false-alarm rate; None if there are too few data.
+    tpr_by_fpr: true positive rates to mark, by false-alarm rate; None if there are too few data.
     guessed: true positive rate of the best guess without the uploads, by false-alarm rate.
     """
     finest = find_min_positive_fpr(roc) or 0.5
@@ -200,11 +200,11 @@ def draw_roc_curve(
         drawing.draw_curve(line, "leak", 2.2),
         *_draw_axes(finest, x_of, y_of),
     ]
-    marks = [(rate, share) for rate, share in shares.items() if share and share >= finest]
+    marks = [(rate, share) for rate, share in tpr_by_fpr.items() if share and share >= finest]
     drawn += [drawing.draw_dot(x_of(rate), y_of(share), "leak") for rate, share in marks]
     drawn += [_draw_cross(x_of(r), y_of(share)) for r, share in guessed.items() if share >= finest]
     lines = ["Share found at a", "false-alarm rate of"]
-    for rate, share in shares.items():
+    for rate, share in tpr_by_fpr.items():
         words = "too few data" if share is None else say.to_percent(share)
         lines.append(f"{say.to_percent(rate)}: {words}")
     drawn += [drawing.draw_text(right, _TOP + 10 + 17 * i, words) for i, words in enumerate(lines)]

@@ -105,8 +105,8 @@ def _list_epsilon_facts(glance: Summary) -> Iterator[tuple[str, FactValue]]:
     yield ("Neighbouring inputs", f"Neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]}.")
     whom, time = say.VANTAGE_TEXTS[scope.vantage], say.HORIZON_TEXTS[scope.horizon]
     yield "Adversary and horizon", f"Epsilon is judged against {whom}, {time}."
-    yield "Proved upper bound", say.make_finding_upper_bound(finding)
-    yield "Shown lower bound", say.make_finding_lower_bound(finding)
+    yield "Proved upper bound", say.make_proved_quantity(finding)
+    yield "Shown lower bound", say.make_shown_quantity(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", say.fill_text("note", "floating-point")
 
@@ -181,22 +181,22 @@ def build_system_document(
 
 
 def build_claim_sections(
-    placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
+    findings_with_ids: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
 ) -> Iterator[DocSection]:
     """Builds one section per claim with its findings (judgements in one scope each).
 
-    placed: pairs of a finding and its HTML id; the id is "" outside the HTML page.
+    findings_with_ids: pairs of a finding and its HTML id; the id is "" outside the HTML page.
     plain: whether to add sentences on how often an adversary guesses right about one person.
     page: whether to show the most revealing inputs of every finding. If false, only findings that
         refute their claim show these inputs.
 
     All findings except the most severe are folded.
     """
-    findings = [finding for finding, _ in placed]
+    findings = [finding for finding, _ in findings_with_ids]
     worst = min(findings, key=make_severity_key, default=None)
     papers: set[str] = set()
     for claim in dict.fromkeys(finding.claim for finding in findings):
-        judged = [pair for pair in placed if pair[0].claim == claim]
+        judged = [pair for pair in findings_with_ids if pair[0].claim == claim]
         notes = drop_repeated_sentences([finding.note for finding, _ in judged])
         promised = math.isfinite(claim.epsilon)
         paper, _, place = claim.source.partition(", section")
@@ -212,8 +212,8 @@ def build_claim_sections(
         for (finding, html_id), note in zip(judged, notes, strict=True):
             guess = [Paragraph(say.describe_guesses_by_bounds(finding))] if plain else []
             facts = make_facts(
-                ("Proved upper bound", say.make_finding_upper_bound(finding)),
-                ("Shown lower bound", say.make_finding_lower_bound(finding)),
+                ("Proved upper bound", say.make_proved_quantity(finding)),
+                ("Shown lower bound", say.make_shown_quantity(finding)),
                 ("Reason", _shorten_reason(finding)),
                 ("Note", note),
                 ("Repair", finding.repair and f"With {finding.repair}, the claim is proved."),
@@ -272,7 +272,7 @@ def _build_witness(finding: Finding, *, page: bool) -> Iterator[DocSection]:
 def _build_attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> DocSection:
     """The section on attacks: the results that beat guessing, and a table of all results."""
     leaking, margin = _order_leaks(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
-    but = f" Still, {glance.max_advantage_text}." if glance.n_results and not leaking else ""
+    but = f" Still, {glance.max_gain_text}." if glance.n_results and not leaking else ""
     n_small = len(glance.small_leaks)
     few = f" {say.format_count(n_small, 'other result')} beat guessing by less." if n_small else ""
     blocks: list[Block] = [

@@ -170,13 +170,13 @@ class SweepPoint:
     user_epsilons: dict[str, float] = field(default_factory=dict)
     is_noiseless: bool = False
 
-    def describe_epsilon(self, kind: str, *, whole: bool = False) -> str:
+    def describe_epsilon(self, kind: str, *, for_whole_user: bool = False) -> str:
         """Returns an epsilon of the system as text, such as "2.3" or "not known".
 
         kind: "claimed", "proved" (upper bound) or "shown" (lower bound).
-        whole: true for a whole user over the training, false for the scope of the drawing.
+        for_whole_user: true for a whole user over the training, false for the scope of the drawing.
         """
-        epsilons = self.user_epsilons if whole else self.epsilon_by_kind
+        epsilons = self.user_epsilons if for_whole_user else self.epsilon_by_kind
         epsilon = epsilons.get(kind)
         clear = self.is_noiseless and kind == "shown" and self.user_epsilons.get(kind) == math.inf
         if clear and epsilon in (None, math.inf):
@@ -275,9 +275,9 @@ def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
     return tuple(frontiers)
 
 
-def format_baseline_utility(level: BaselineUtility) -> str:
+def format_baseline_utility(baseline: BaselineUtility) -> str:
     """Formats the utility of a simple recommender as a number, or as a range of two numbers."""
-    return " to ".join(map(format_short, level.distinct_values))
+    return " to ".join(map(format_short, baseline.distinct_values))
 
 
 def describe_missing_utility(swept: SweepContents) -> str:
@@ -321,7 +321,7 @@ def _make_frontier(
     def epsilons(place: int, view: str) -> dict[str, float]:
         return {r.kind: r.value for r in bounds if (r.variant, r.view) == (place, view)}
 
-    levels = _list_levels(list((beside if relative else chosen).values()), relative)
+    baselines = _list_baselines(list((beside if relative else chosen).values()), relative)
     return Frontier(
         target=swept.variants[places[0]].target,
         utility_metric=figure.metric,
@@ -341,7 +341,7 @@ def _make_frontier(
             for place, row in chosen.items()
         ),
         is_relative_to_noiseless=relative,
-        baseline_utilities=tuple(levels),
+        baseline_utilities=tuple(baselines),
     )
 
 
@@ -364,7 +364,7 @@ def _make_label(variant: VariantRow, unprotected: bool, several: bool) -> str:
     return ", ".join(words) or ("as given" if variant.settings else "as printed")
 
 
-def _list_levels(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[BaselineUtility]:
+def _list_baselines(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[BaselineUtility]:
     """Yields the utility of two simple recommenders, named by phrases of words.toml."""
     # If ``relative``, ``rows`` are those of the systems without noise, and each level is divided by
     # their utility, so that larger is better.

@@ -163,20 +163,20 @@ def _p_value(row: AttackRow, margin: float) -> float:
     return figure.p_value(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
 
 
-def widen_ci_low(row: AttackRow, rows: int) -> float:
-    """Returns the lower confidence limit of an attack's metric, corrected for ``rows`` tests.
+def widen_ci_low(row: AttackRow, n_rows: int) -> float:
+    """Returns the lower confidence limit of an attack's metric, corrected for ``n_rows`` tests.
 
-    The limit is lowered so that ``rows`` such limits hold together at the row's confidence.
+    The limit is lowered so that ``n_rows`` such limits hold together at the row's confidence.
     """
-    return _Figure.from_row(row).widen_low(rows)
+    return _Figure.from_row(row).widen_low(n_rows)
 
 
-def widen_ci_high(row: AttackRow, rows: int) -> float:
-    """Returns the upper confidence limit of an attack's metric, corrected for ``rows`` tests.
+def widen_ci_high(row: AttackRow, n_rows: int) -> float:
+    """Returns the upper confidence limit of an attack's metric, corrected for ``n_rows`` tests.
 
-    The limit is raised so that ``rows`` such limits hold together at the row's confidence.
+    The limit is raised so that ``n_rows`` such limits hold together at the row's confidence.
     """
-    return _Figure.from_row(row).widen_high(rows)
+    return _Figure.from_row(row).widen_high(n_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +226,13 @@ class _Figure:
 
         return float(betainc(value * size, (1.0 - value) * size + 1.0, max(bar, 0.0)))
 
-    def widen_low(self, rows: int) -> float:
+    def widen_low(self, n_rows: int) -> float:
         value, low = self._to_share(self.value), self._to_share(self.low)
-        return self._to_figure(_widen_limit(value, low, self.failing, rows))
+        return self._to_figure(_widen_limit(value, low, self.failing, n_rows))
 
-    def widen_high(self, rows: int) -> float:
+    def widen_high(self, n_rows: int) -> float:
         value, high = self._to_share(self.value), self._to_share(self.high)
-        return self._to_figure(1.0 - _widen_limit(1.0 - value, 1.0 - high, self.failing, rows))
+        return self._to_figure(1.0 - _widen_limit(1.0 - value, 1.0 - high, self.failing, n_rows))
 
     def _to_share(self, figure: float) -> float:
         return min((figure - self.minimum) / (1.0 - self.minimum), 1.0)
@@ -241,11 +241,11 @@ class _Figure:
         return self.minimum + share * (1.0 - self.minimum)
 
 
-def _widen_limit(value: float, low: float, failing: float, rows: int) -> float:
-    """Returns the lower limit of a share at error ``failing / rows``, from that at ``failing``."""
-    if rows <= 1 or low >= value or failing <= 0.0:
+def _widen_limit(value: float, low: float, failing: float, n_rows: int) -> float:
+    """Returns the lower limit of a share at error ``failing / n_rows`` from that at ``failing``."""
+    if n_rows <= 1 or low >= value or failing <= 0.0:
         return min(low, value)
-    return min(low, _exact_limit(value, _effective_size(value, low, failing), failing / rows))
+    return min(low, _exact_limit(value, _effective_size(value, low, failing), failing / n_rows))
 
 
 def _exact_limit(value: float, size: float, failing: float) -> float:
@@ -272,14 +272,14 @@ def _effective_size(value: float, low: float, failing: float) -> float:
     return math.exp(smaller)
 
 
-def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> str:
+def describe_max_gain(rows: Sequence[AttackRow], n_tests: int | None = None) -> str:
     """Returns a clause on the largest gain over guessing that the confidence intervals allow.
 
     rows: attack results. The gain of a row is the upper limit of its interval minus its baseline.
-    tried: number of tests for which the limits are corrected (multiple testing); by default the
+    n_tests: number of tests for which the limits are corrected (multiple testing); by default the
         number of rows.
     """
-    count = len(rows) if tried is None else tried
+    count = len(rows) if n_tests is None else n_tests
     figures = map(_Figure.from_gain, rows)
     gain = max((each.widen_high(count) - each.guessed for each in figures), default=0.0)
     verb = f"allow results up to {say.format_ceil(gain)} above guessing"
@@ -391,13 +391,13 @@ class SeverityAssessment:
         worse = self.unassessed_text and self.severity is self.known_severity
         return f"{self.severity}{' or worse' if worse else ''}"
 
-    def is_at_least(self, worst: Severity) -> bool | None:
-        """Whether the severity is ``worst`` or worse; None if that is unknown.
+    def is_at_least(self, threshold: Severity) -> bool | None:
+        """Whether the severity is ``threshold`` or worse; None if that is unknown.
 
         The answer is unknown if the examined parts are less severe, but some parts were not
         assessed.
         """
-        if self.known_severity.rank <= worst.rank:
+        if self.known_severity.rank <= threshold.rank:
             return True
         return None if self.unassessed_text else False
 

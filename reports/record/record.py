@@ -25,7 +25,7 @@ from fedrec_auditor.reports.record.waivers import drop_waived
 from fedrec_auditor.reports.say import summary
 from fedrec_auditor.reports.say.summary import describe_verdict_counts, summarize_systems
 from fedrec_auditor.reports.writers.html import fill_template
-from fedrec_auditor.reports.writers.svg import make_svg_file
+from fedrec_auditor.reports.writers.svg import make_svg_text
 
 if TYPE_CHECKING:
     import pandas
@@ -226,11 +226,11 @@ class Sweep(SweepContents):
             "sweep.html": self.page().encode(),
             "sweep.csv": separated.getvalue(),
             "sweep.parquet": columns.getvalue(),
-            "svg": make_svg_file(self.figure()).encode(),
+            "svg": make_svg_text(self.figure()).encode(),
             SWEEP_RECORD_FILE: self.encoded(),
         }
         store.prepare_directory(place)
-        store.write_all({place / name: content for name, content in contents.items()})
+        store.write_files({place / name: content for name, content in contents.items()})
         return place
 
     def encoded(self) -> bytes:

@@ -511,13 +511,13 @@ def flatten_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [{name: row.get(name) for name in names if name not in parts} for row in tables]
 
 
-def walk_leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def walk_leaves(part: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yields pairs (dotted name, value) of all values in nested mappings that are not mappings.
 
-    ``above`` is put before each name.
+    ``prefix`` is put before each name.
     """
     for name, value in part.items():
         if isinstance(value, Mapping) and value:
-            yield from walk_leaves(value, f"{above}{name}.")
+            yield from walk_leaves(value, f"{prefix}{name}.")
         else:
-            yield f"{above}{name}", str(value) if isinstance(value, StrEnum) else value
+            yield f"{prefix}{name}", str(value) if isinstance(value, StrEnum) else value

@@ -94,7 +94,7 @@ def group_by_system(record: record_rows.Contents) -> tuple[Section, ...]:
     quoted = [(f.target, f.measured) for f in record.findings]
     data, quick = record.provenance.data, record.plan.get("quick") is True
 
-    def of(name: str) -> Section:
+    def make_section(name: str) -> Section:
         rows: dict[str, Any] = {
             part: tuple(row for row in getattr(record, part) if row.target == name)
             for part in _PARTS
@@ -111,7 +111,7 @@ def group_by_system(record: record_rows.Contents) -> tuple[Section, ...]:
         )
 
     names = dict.fromkeys(row.target for part in _PARTS for row in getattr(record, part))
-    return tuple(map(of, names))
+    return tuple(map(make_section, names))
 
 
 def make_severity_key(finding: record_rows.Finding) -> tuple[int, float]:

@@ -76,13 +76,13 @@ def write_run_files(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE
     contents = {
         "report.html": html.render_html(record, gate).encode(),
         "report.md": markdown.render_markdown(record, gate).encode(),
-        OVERVIEW_PICTURE_FILE: svg.make_svg_file(overview).encode(),
+        OVERVIEW_PICTURE_FILE: svg.make_svg_text(overview).encode(),
         "junit.xml": ci.render_junit(record, gate),
         "report.sarif": ci.render_sarif(record, gate),
         RECORD_FILE: encode_record(record),
     }
     prepare_directory(directory)
-    write_all({directory / name: content for name, content in contents.items()})
+    write_files({directory / name: content for name, content in contents.items()})
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -90,10 +90,10 @@ def write_atomically(path: Path, content: bytes) -> None:
 
     The content goes to a draft next to the file, which replaces the file at the end.
     """
-    write_all({path: content})
+    write_files({path: content})
 
 
-def write_all(contents: Mapping[Path, bytes]) -> None:
+def write_files(contents: Mapping[Path, bytes]) -> None:
     """Writes files in their order, each completely or not at all.
 
     Raises IncompleteError if a file cannot be written.

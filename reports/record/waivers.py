@@ -14,7 +14,7 @@ from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding
 RecordType = TypeVar("RecordType", bound=Contents)
 
 
-def find_waiver(row: Finding | AttackRow, gate: Gate) -> str:
+def get_waiver_text(row: Finding | AttackRow, gate: Gate) -> str:
     """Returns the sentence of the waiver that accepts a finding or an attack's result.
 
     The result is "" if no waiver of ``gate`` accepts it. A contradiction within the audit (UNSOUND)
@@ -34,19 +34,19 @@ def drop_waived(record: RecordType, gate: Gate) -> RecordType:
     """
     attacks = []
     for row in record.attacks:
-        if row.baseline is not None and find_waiver(row, gate):
+        if row.baseline is not None and get_waiver_text(row, gate):
             guess = dict.fromkeys(("value", "ci_low", "ci_high"), row.baseline)
             row = row.model_copy(update={**guess, "gain": None})
         attacks.append(row)
-    findings = tuple(row for row in record.findings if not find_waiver(row, gate))
+    findings = tuple(row for row in record.findings if not get_waiver_text(row, gate))
     return record.model_copy(update={"findings": findings, "attacks": tuple(attacks)})
 
 
 def describe_waivers(record: Contents, gate: Gate) -> list[str]:
     """Returns a sentence on each waiver of ``gate``: its text, and whether the record needs it."""
     failing = [row for row in record.findings if row.verdict is not Verdict.CONSISTENT]
-    used = {find_waiver(row, gate) for row in failing}
-    used |= {find_waiver(leak.row, gate) for leak in find_leaks(record, gate.leak_margin)}
+    used = {get_waiver_text(row, gate) for row in failing}
+    used |= {get_waiver_text(leak.row, gate) for leak in find_leaks(record, gate.leak_margin)}
     unused = " It is not used: the audit has no such finding or leak."
     waivers = (f"{w}{'' if w in used else unused}" for w in gate.waivers.values())
     return [*gate.expired_waivers, *waivers]

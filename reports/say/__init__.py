@@ -193,14 +193,14 @@ def to_percent(share: float) -> str:
     return f"{text.rstrip('0').rstrip('.')}%"
 
 
-def describe_guess_rate(limit: str, guess: float) -> str:
+def describe_guess_rate(prefix: str, guess: float) -> str:
     """Describes how often a guess is right, such as "up to 73.1% of the time".
 
-    limit: words before the number, such as "up to".
+    prefix: words before the number, such as "up to".
     guess: probability that the guess is right. Above 99.9999%, the text begins with "more than
-        99.9999%", without ``limit``.
+        99.9999%", without ``prefix``.
     """
-    rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {to_percent(guess)}"
+    rate = "more than 99.9999%" if guess > 0.999999 else f"{prefix} {to_percent(guess)}"
     return f"{rate} of the time"
 
 
@@ -445,7 +445,7 @@ def make_claim_quantity(claim: Claim) -> Quantity:
     return Quantity(f"epsilon ≤ {format_number(claim.epsilon)}", tuple(filter(None, support)))
 
 
-def make_finding_upper_bound(finding: Finding) -> Quantity:
+def make_proved_quantity(finding: Finding) -> Quantity:
     """Makes the quantity "upper bound" of a judged claim.
 
     The quantity is qualified by delta, method and assumptions, and by its scope if that differs
@@ -460,7 +460,7 @@ def make_finding_upper_bound(finding: Finding) -> Quantity:
     return Quantity(value, _list_support(proof, finding.scope, ""))
 
 
-def make_finding_lower_bound(finding: Finding) -> Quantity:
+def make_shown_quantity(finding: Finding) -> Quantity:
     """Makes the quantity "lower bound" of a judged claim.
 
     The quantity is qualified by delta, confidence, method and assumptions, and by its scope if that

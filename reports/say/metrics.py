@@ -201,8 +201,8 @@ def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
     return any(_is_better(row, *widen_limits(row, len(rows), row.confidence)) for row in rows)
 
 
-def compute_widening_factor(confidence: float, rows: int) -> float:
-    """Computes the factor that widens each of ``rows`` intervals so that all hold together.
+def compute_widening_factor(confidence: float, n_rows: int) -> float:
+    """Computes the factor that widens each of ``n_rows`` intervals so that all hold together.
 
     The intervals then hold together at ``confidence``, by Bonferroni's correction with quantiles of
     the normal distribution.
@@ -213,19 +213,19 @@ def compute_widening_factor(confidence: float, rows: int) -> float:
     failing = (1.0 - confidence) / 2
     from scipy.special import ndtri
 
-    return float(ndtri(failing / rows) / ndtri(failing)) if failing > 0.0 and rows > 1 else 1.0
+    return float(ndtri(failing / n_rows) / ndtri(failing)) if failing > 0.0 and n_rows > 1 else 1.0
 
 
 def widen_limits(
-    row: UtilityRow | FurtherFigure, rows: int, confidence: float
+    row: UtilityRow | FurtherFigure, n_rows: int, confidence: float
 ) -> tuple[float, float]:
-    """Returns the limits (low, high) of a row, widened so that ``rows`` such pairs hold together.
+    """Returns the limits (low, high) of a row, widened so that ``n_rows`` such pairs hold together.
 
     row: the row, whose own limits hold at ``confidence``.
-    rows: number of rows whose widened limits hold together at ``confidence``.
+    n_rows: number of rows whose widened limits hold together at ``confidence``.
     confidence: probability, such as 0.95.
     """
-    wider = compute_widening_factor(confidence, rows)
+    wider = compute_widening_factor(confidence, n_rows)
     low = row.value - wider * max(0.0, row.value - row.ci_low)
     return low, row.value + wider * max(0.0, row.ci_high - row.value)
 
@@ -334,12 +334,12 @@ def _judge_utility(section: Section) -> tuple[str, str]:
     return than, f"The system is not {not_text}."
 
 
-def _compute_gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:
+def _compute_gap(row: UtilityRow, baseline: Baseline, n_rows: int) -> tuple[float, float, float]:
     """Returns the advantage of a result over its baseline: lower limit, estimate, upper limit."""
-    # The limits of all ``rows`` figures hold together. The advantage is positive if the figure is
+    # The limits of all ``n_rows`` figures hold together. The advantage is positive if the figure is
     # better.
     gap = baseline.difference
-    low, high = widen_limits(gap, rows, row.confidence)
+    low, high = widen_limits(gap, n_rows, row.confidence)
     return (-high, -gap.value, -low) if row.metric in ERROR_METRICS else (low, gap.value, high)
 
 

@@ -60,7 +60,7 @@ class Summary:
     leaks: results whose advantage over the baseline is at least ``Gate.leak_margin``, the most
         harmful first.
     small_leaks: results that beat the baseline with a smaller advantage.
-    max_advantage_text: clause on the largest gain (result minus baseline) that the confidence
+    max_gain_text: clause on the largest gain (result minus baseline) that the confidence
         intervals allow.
     """
 
@@ -69,7 +69,7 @@ class Summary:
     n_results: int
     leaks: tuple[Leak, ...]
     small_leaks: tuple[Leak, ...]
-    max_advantage_text: str
+    max_gain_text: str
 
     @property
     def assessment(self) -> SeverityAssessment:
@@ -203,7 +203,7 @@ class Summary:
         basis = say.join_texts(
             f"{len(self.small_leaks)} of {tried} beat guessing" if self.small_leaks else tried,
             f"{say.format_count(lost, 'attack')} could not run" if lost else "",
-            self.max_advantage_text,
+            self.max_gain_text,
             by="; ",
         )
         tested = "the system was hardly tested; " if self.leak_assessment.unassessed_text else ""

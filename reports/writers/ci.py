@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate, Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import Severity, find_leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
-from fedrec_auditor.reports.record.waivers import drop_waived, find_waiver
+from fedrec_auditor.reports.record.waivers import drop_waived, get_waiver_text
 from fedrec_auditor.reports.say.links import find_rule_address
 from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
 
@@ -133,12 +133,12 @@ def _list_results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> I
             name = f"{claim.epsilon} {claim.delta} {claim.scope} {scope} {finding.delta}"
             epsilon = say.format_number(claim.epsilon)
             message = f"{verdict}: epsilon {epsilon} for {scope}: {finding.reason}"
-            name, waiver = f"{name} {finding.game}", find_waiver(finding, gate)
+            name, waiver = f"{name} {finding.game}", get_waiver_text(finding, gate)
             yield _Result(verdict, finding.target, name, message, waiver=waiver)
     for leak in find_leaks(record, gate.leak_margin):
         row = leak.row
         name = f"{row.attack} {row.vantage} {row.metric}"
-        yield _Result(_LEAK, row.target, name, f"{leak.clause}.", waiver=find_waiver(row, gate))
+        yield _Result(_LEAK, row.target, name, f"{leak.clause}.", waiver=get_waiver_text(row, gate))
     summaries = summarize_systems(record, gate.leak_margin)
     for glance in summaries:
         severity = glance.leak_assessment.severity
@@ -225,7 +225,7 @@ def _list_cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Ite
             kind = "error" if code == verdicts.INCOMPLETE else "failure"
         elif verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
             kind = "skipped"
-        waiver = find_waiver(finding, gate)
+        waiver = get_waiver_text(finding, gate)
         kind = "skipped" if waiver else kind
         rule = "" if kind == "skipped" else str(verdict)
         name = f"epsilon {say.format_number(finding.claim.epsilon)} [{finding.scope}]"
@@ -258,8 +258,8 @@ def _describe(finding: Finding) -> Iterator[str]:
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
     yield f"Claim: {finding.claim.statement} ({finding.claim.source})"
     yield say.describe_claimed_guess(finding.claim)
-    yield f"Upper bound: {say.make_finding_upper_bound(finding)}"
-    yield f"Lower bound: {say.make_finding_lower_bound(finding)}"
+    yield f"Upper bound: {say.make_proved_quantity(finding)}"
+    yield f"Lower bound: {say.make_shown_quantity(finding)}"
 
 
 def _list_properties(record: Contents) -> Iterator[tuple[str, str]]:

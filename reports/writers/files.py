@@ -13,7 +13,7 @@ from fedrec_auditor.reports.documents.figures import draw_all_figures
 from fedrec_auditor.reports.record import rows as record_rows
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.leaks import find_advantages_by_attack
-from fedrec_auditor.reports.writers.svg import make_svg_file
+from fedrec_auditor.reports.writers.svg import make_svg_text
 
 # Names of the exported tables: fields of the record, and "advantages" of attacks by system.
 CSV_TABLE_NAMES = ("findings", "attacks", "advantages", "utility", "measurements", "skipped")
@@ -27,7 +27,7 @@ def write_tables(record: record_rows.Contents, directory: Path) -> tuple[str, ..
     """
     store.prepare_directory(directory)
     tables = {name: format_csv_table(record, name).encode() for name in CSV_TABLE_NAMES}
-    store.write_all({directory / f"{name}.csv": table for name, table in tables.items()})
+    store.write_files({directory / f"{name}.csv": table for name, table in tables.items()})
     return CSV_TABLE_NAMES
 
 
@@ -109,7 +109,7 @@ def write_pictures(record: record_rows.Contents, directory: Path) -> tuple[str, 
 
     Raises InputError if the directory cannot be written.
     """
-    drawn = {each.name: make_svg_file(each) for each in draw_all_figures(record)}
+    drawn = {each.name: make_svg_text(each) for each in draw_all_figures(record)}
     store.prepare_directory(directory)
-    store.write_all({directory / f"{name}.svg": text.encode() for name, text in drawn.items()})
+    store.write_files({directory / f"{name}.svg": text.encode() for name, text in drawn.items()})
     return tuple(drawn)

@@ -65,7 +65,7 @@ def wrap_paragraph(
     )
 
 
-def print_hanging(
+def print_paragraph(
     console: Console,
     text: str,
     label: str = "",
@@ -90,7 +90,7 @@ def print_paragraphs(
 ) -> None:
     """Prints each of the lines as a paragraph that begins with ``label``."""
     for line in lines:
-        print_hanging(console, line, label, indent=indent, style=style)
+        print_paragraph(console, line, label, indent=indent, style=style)
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:

@@ -16,7 +16,7 @@ _FONTS = "DejaVu Sans, Helvetica, Arial, sans-serif"
 _MARGIN = 10.0
 
 
-def make_svg_file(drawing: Picture) -> str:
+def make_svg_text(drawing: Picture) -> str:
     """Makes the text of an SVG file from a drawing: with title, background and literal colours."""
     palette = read_light_palette()
     body = drawing.svg.partition(">")[2].removesuffix("</svg>")

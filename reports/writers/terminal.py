@@ -25,8 +25,8 @@ from fedrec_auditor.reports.record.waivers import describe_waivers
 from fedrec_auditor.reports.say.summary import Summary, describe_verdict_counts, summarize_systems
 from fedrec_auditor.reports.writers.paragraph import (
     get_console_width,
-    print_hanging,
     print_line,
+    print_paragraph,
     print_paragraphs,
     print_text,
     wrap_paragraph,
@@ -63,19 +63,19 @@ def print_blocks(part: document.DocSection, console: Console, indent: int = 0) -
     """
     for place, block in enumerate(part.blocks):
         if isinstance(block, document.Paragraph):
-            print_hanging(console, block.text, indent=indent)
+            print_paragraph(console, block.text, indent=indent)
         elif isinstance(block, document.BulletList):
             print_paragraphs(console, block.texts, "-", indent=indent)
         elif isinstance(block, document.Facts):
             for name, said in block.rows:
                 label = f"{f'{say.make_printable(name)}:':<{_LABEL_WIDTH}}"
                 hang = min(_LABEL_WIDTH + 1, get_console_width(console) // 4)
-                print_hanging(console, str(said), label, indent=indent, hang=hang)
+                print_paragraph(console, str(said), label, indent=indent, hang=hang)
         elif isinstance(block, document.TableBlock):
             for first, *rest in block.rows:
                 named = zip(block.column_heads[1:], rest, strict=True)
                 cells = "; ".join(f"{head}: {cell}" for head, cell in named if cell)
-                print_hanging(console, f"{first}: {cells}", "-", indent=indent)
+                print_paragraph(console, f"{first}: {cells}", "-", indent=indent)
         elif isinstance(block, document.DocSection):
             if place and not block.is_html_only:
                 console.print()
@@ -88,10 +88,10 @@ def print_section(part: document.DocSection, console: Console, indent: int = 0) 
     If the section is only for the HTML page, just the title is printed.
     """
     if part.is_html_only:
-        print_hanging(console, f"{part.heading}: see report.html.", indent=indent)
+        print_paragraph(console, f"{part.heading}: see report.html.", indent=indent)
         return
     style = "bold" if part.colour_verdict is None else _STYLES.get(part.colour_verdict, "bold")
-    print_hanging(console, part.heading, indent=indent, style=style)
+    print_paragraph(console, part.heading, indent=indent, style=style)
     print_blocks(part, console, indent + BLOCK_INDENT)
 
 
@@ -143,11 +143,11 @@ def print_catalogue(
         for row in selected:
             label = say.CLAIM_LABEL_BY_BASIS[row.claim_basis]
             claimed = f"{row.statement} {label} {catalogue.format_claimed_formula(row)}"
-            holds = f"correct {catalogue.format_formula(row)}; {catalogue.describe_labels(row)}"
+            holds = f"correct {catalogue.format_provable(row)}; {catalogue.describe_labels(row)}"
             print_line(console, f"{row.number} {row.target}: {claimed}; {holds}")
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):
-            print_hanging(console, title, style="bold")
+            print_paragraph(console, title, style="bold")
             print_blocks(document.DocSection(title, tuple(map(_shorten_entry, group))), console, 2)
             console.print()
     texts = [catalogue.describe_label_counts(selected)] if selected else []
@@ -157,7 +157,7 @@ def print_catalogue(
         texts.append(f"Hidden by --only {options}: {hidden or 'none.'}")
     if selected and console.is_terminal:
         texts.append(f"`auditor claims {selected[0].number}` prints an entry in full.")
-    (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
+    (print_paragraph if console.is_terminal else print_line)(console, " ".join(texts))
 
 
 def _shorten_entry(row: catalogue.CatalogueRow) -> document.DocSection:
@@ -184,7 +184,7 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         rows: list[tuple[str, ...]] = [head]
         for point in system.points:
             epsilons = [point.describe_epsilon(kind) for kind in frontier.EPSILON_KINDS]
-            epsilons += [point.describe_epsilon(kind, whole=True) for kind in wider]
+            epsilons += [point.describe_epsilon(kind, for_whole_user=True) for kind in wider]
             rows.append((point.name, *map(_format_figure, (point.utility, point.gain)), *epsilons))
         heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
         for text in heads:
@@ -192,10 +192,10 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         for cells in texts:
             table.add_row(*cells)
         console.print(table)
-        levels = system.baseline_utilities
+        baselines = system.baseline_utilities
         notes = (
             f"Test of {system.axis_label}: {system.utility_protocol}",
-            *(f"result of {x.name}: {frontier.format_baseline_utility(x)}" for x in levels),
+            *(f"result of {x.name}: {frontier.format_baseline_utility(x)}" for x in baselines),
             f"gain: “{system.attack}” minus a guess" if system.attack else "no attack ran",
             f"scope of epsilon: {system.epsilon_scope}" if system.epsilon_scope else "",
         )
@@ -242,10 +242,10 @@ def print_audit(record: Contents, console: Console) -> None:
     summaries = summarize_systems(record)
     _print_summaries(summaries, console)
     _print_overview(summaries, console)
-    print_hanging(console, describe_verdict_counts(record))
+    print_paragraph(console, describe_verdict_counts(record))
     unplayed = {section.target: len(section.attacks_not_run) for section in group_by_system(record)}
     if counts := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
-        print_hanging(console, f"Number of attacks that could not run: {counts}.")
+        print_paragraph(console, f"Number of attacks that could not run: {counts}.")
     print_paragraphs(console, record.notes, "note:", "yellow")
     print_paragraphs(console, record.errors, "error:", "bold red")
 
@@ -266,7 +266,7 @@ def print_advantages(record: Contents, console: Console) -> None:
     for attack, by_system in rows.items():
         table.add_row(Text(say.make_printable(attack)), *map(_format_share, by_system.values()))
     console.print(table)
-    print_hanging(
+    print_paragraph(
         console,
         "Share of the gap from guessing to certainty that the attack is shown to close: a lower "
         "limit, corrected for multiple testing in the system; 0% if no result is shown to beat "
@@ -288,13 +288,13 @@ def print_system(record: Contents, glance: Summary, console: Console) -> None:
 
 
 def print_outcome(
-    record: Contents, outcome: GateOutcome, gate: Gate, written: Iterable[str], directory: Path
+    record: Contents, outcome: GateOutcome, gate: Gate, file_lines: Iterable[str], directory: Path
 ) -> None:
     """Prints an audit, the outcome of its gate, and lines on the files and the worst system.
 
     outcome: outcome of the gate.
     gate: the rule for failing CI.
-    written: lines that name the written files.
+    file_lines: lines that name the written files.
     directory: directory of the run, for the command that shows the worst system in full.
     """
     from rich.console import Console
@@ -303,7 +303,7 @@ def print_outcome(
     print_audit(record, console)
     print_gate(outcome, gate, console)
     print_paragraphs(console, describe_waivers(record, gate), "waiver:", "yellow")
-    for line in written:
+    for line in file_lines:
         console.out(line, highlight=False)
     print_details_command(record, directory, console)
 
@@ -315,7 +315,7 @@ def print_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     earlier audit (the baseline), if there is one.
     """
     if outcome.leak_text:
-        print_hanging(console, outcome.leak_text)
+        print_paragraph(console, outcome.leak_text)
     failing = (each.severity_line for each in outcome.failing_systems)
     print_paragraphs(console, failing, "fails:", "bold red")
     unknown = verdict.Exemption.NOT_ASSESSED
@@ -347,7 +347,7 @@ def print_comparison(compared: Comparison, console: Console) -> None:
     console.print()
     print_paragraphs(console, compared.incomparable, "note:", "yellow")
     print_paragraphs(console, compared.unassessed, "not assessed:", "yellow")
-    print_hanging(console, compared.change_rules_text)
+    print_paragraph(console, compared.change_rules_text)
     print_line(console, compared.conclusion, "bold")
 
 
@@ -413,8 +413,8 @@ def _print_overview(summaries: Sequence[Summary], console: Console) -> None:
         print_text(console, f"{set_cell_size(name, room)} {track} {bar}".rstrip())
         scope = row.finding and f"epsilon for {say.describe_judged_scope(row.finding)}"
         epsilons = say.join_texts(scope or "", row.epsilons_text, by=": ")
-        print_hanging(console, f"{epsilons}; best attack: {row.attack_text}", indent=_INDENT)
-    print_hanging(console, say.fill_text("caption", "track"))
+        print_paragraph(console, f"{epsilons}; best attack: {row.attack_text}", indent=_INDENT)
+    print_paragraph(console, say.fill_text("caption", "track"))
 
 
 def _draw_track(row: EpsilonRow, place: AxisScale, length: int) -> str:

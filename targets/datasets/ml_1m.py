@@ -6,7 +6,7 @@ from functools import partial
 
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
 from fedrec_auditor.targets.datasets.parts import joined
-from fedrec_auditor.targets.datasets.parts.batches import TypedTable, read_parquet
+from fedrec_auditor.targets.datasets.parts.batches import TypedTable, open_parquet
 from fedrec_auditor.targets.datasets.parts.columns import copy_to_arrow, make_layout_error
 from fedrec_auditor.targets.datasets.parts.joined import InteractionRows, MovieLens, UserColumn
 from fedrec_auditor.targets.datasets.parts.source import DataFiles
@@ -72,17 +72,17 @@ class Ml1m(MovieLens):
         )
         alone = layout == LAYOUT_WITHOUT_RATINGS
         columns, genre_names = joined.MOVIELENS_RATING_COLUMNS, joined.MOVIELENS_GENRES
-        pairs = _read_pairs(source) if alone else InteractionRows.read(rated, columns)
+        rows = _read_pairs(source) if alone else InteractionRows.read(rated, columns)
         name = f"{self.name} (pairs only)" if alone else self.name
         genres = joined.make_genre_parser(2, genre_names)
-        return joined.join_files(name, pairs, people, ATTRIBUTE_COLUMNS, films, genres, genre_names)
+        return joined.join_files(name, rows, people, ATTRIBUTE_COLUMNS, films, genres, genre_names)
 
 
 def _read_pairs(source: DataFiles) -> InteractionRows:
     """Reads the user-movie pairs in the columns userID and movieID of interactions.parquet."""
     place = source.describe_file(LAYOUT_WITHOUT_RATINGS[0])
     data = copy_to_arrow(b"".join(source.read_blocks(LAYOUT_WITHOUT_RATINGS[0], in_memory=True)))
-    file = TypedTable(label=place, open_batches=partial(read_parquet, [data]))
+    file = TypedTable(label=place, open_batches=partial(open_parquet, [data]))
     names = file.read_names()
     wanted: dict[str, tuple[int, str]] = {}
     for role, name in INTERACTION_COLUMN_BY_ROLE.items():

@@ -300,16 +300,16 @@ class FormulaValues:
             f"got {name!r}. Correct the claim whose text contains {{{name}}}."
         )
 
-    def evaluate(self, formula: float | str, *at: float) -> float:
+    def evaluate(self, formula: float | str, *delta: float) -> float:
         """Returns the value of ``formula``: a number, or the name of an attribute or method of
         ``system``.
 
-        A method is called with the population and, if it is given, with the delta ``at``.
+        A method is called with the population and, if it is given, with ``delta``.
         """
         if not isinstance(formula, str):
             return formula
         value = getattr(self.system, formula)
-        return float(value(self.population, *at) if callable(value) else value)
+        return float(value(self.population, *delta) if callable(value) else value)
 
     def fill_text(self, text: str) -> str:
         """Replaces the names in braces in ``text`` by their values."""

@@ -297,7 +297,7 @@ class PrintedNumbers(TomlTable):
     absent: tuple[str, ...] = ()
 
     @property
-    def is_measured(self) -> bool:
+    def is_remeasured(self) -> bool:
         """Whether this project measures or computes some of the printed numbers again."""
         return bool(self.trained or self.attacks or self.epsilons)
 

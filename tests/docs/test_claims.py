@@ -44,7 +44,7 @@ NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 def get_line(row: CatalogueRow) -> tuple[str, ...]:
     """A line of the table for one statement."""
     judgement = ", ".join(word.label for word in (row.verdict, row.arithmetic) if word is not None)
-    words = (judgement, catalogue.describe_claim(row), catalogue.format_formula(row))
+    words = (judgement, catalogue.describe_claim(row), catalogue.format_provable(row))
     return (row.number, row.target, row.kind.value, row.basis.value, *words)
 
 
@@ -164,7 +164,7 @@ def get_text(row: CatalogueRow) -> str:
     """All words and numbers of an entry."""
     words = (row.statement, row.claimed, row.provable, row.reason, *map(str, row.settings.values()))
     sizes = f"{row.n_users} {row.n_items}"
-    more = (sizes, catalogue.format_claimed_formula(row), catalogue.format_formula(row))
+    more = (sizes, catalogue.format_claimed_formula(row), catalogue.format_provable(row))
     return " ".join((*words, *more, *(f"{each.claimed} {each.right}" for each in row.figures)))
 
 

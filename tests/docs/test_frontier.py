@@ -12,7 +12,7 @@ from benchmarks._frontier_page import draw_figure, format_page
 from benchmarks._frontier_rows import FAMILIES, Setting, read_rows, write_rows
 from fedrec_auditor.auditor.plan.families import FAMILIES as PARTS
 from fedrec_auditor.auditor.plan.families import load_papers
-from fedrec_auditor.reports.writers.svg import make_svg_file
+from fedrec_auditor.reports.writers.svg import make_svg_text
 from tests.docs.blocks import ROOT
 
 
@@ -133,7 +133,7 @@ def test_the_page_and_its_figure_follow_from_the_rows() -> None:
     assert path.read_text(encoding="utf-8") == format_page(rows)
     for drawn in (draw_figure(data, rows) for data in dict.fromkeys(row.data for row in rows)):
         kept = (ROOT / "docs" / f"{drawn.name}.svg").read_text(encoding="utf-8")
-        assert kept == make_svg_file(drawn)
+        assert kept == make_svg_text(drawn)
 
 
 @pytest.mark.parametrize("data", sorted({row.data for row in read_rows()}))

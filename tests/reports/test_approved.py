@@ -20,7 +20,7 @@ from fedrec_auditor.reports.say import links
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
 from fedrec_auditor.reports.writers.files import CSV_TABLE_NAMES, format_csv_table
-from fedrec_auditor.reports.writers.svg import make_svg_file
+from fedrec_auditor.reports.writers.svg import make_svg_text
 from tests.reports.conftest import sample, vary
 from tests.reports.documents.test_catalogue import ROWS
 from tests.reports.documents.test_catalogue import TABLES as CELLS
@@ -73,7 +73,7 @@ def _written(record: Record) -> dict[str, str]:
             )
             for swept in SWEEPS
         ),
-        "frontier.svg": make_svg_file(SWEEPS[2].figure()),
+        "frontier.svg": make_svg_text(SWEEPS[2].figure()),
         "catalogue.md": markdown.format_document(build_catalogue_document(ROWS, CELLS)),
         "catalogue.txt": "".join(
             capture(lambda console: terminal.print_catalogue(ROWS, console), terminal=tty)

@@ -124,7 +124,7 @@ class ClaimUnderTest:
             counts, by two Clopper-Pearson limits.
         """
         hits, hits_b, trials = event.first_hits, event.second_hits, event.trials
-        one, other = map(quote_value, event.inputs)
+        input_a, input_b = map(quote_value, event.inputs)
         return Bound(
             epsilon=self.compute_lower_epsilon(hits, trials, hits_b, trials)
             if epsilon is None
@@ -136,8 +136,8 @@ class ClaimUnderTest:
             confidence=1.0 - MAX_FALSE_ALARM_PROB,
             samples=2 * trials,
             witness=Witness(
-                input_a=one,
-                input_b=other,
+                input_a=input_a,
+                input_b=input_b,
                 output=event.name,
                 probability_a=hits / trials,
                 probability_b=hits_b / trials,

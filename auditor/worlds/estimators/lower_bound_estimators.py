@@ -57,15 +57,15 @@ class JointBinomial(base.Estimator):
         selecting, counting, judging = rng.spawn(3)
         chosen = selection.select_rules(worlds, request, selecting, comparison_rng=judging)
         remaining = chosen.count_draws_left(worlds, request.samples)
-        draws, share = guesses.plan_draws_and_first_share(worlds, remaining)
+        draws, first_prob = guesses.plan_draws_and_first_prob(worlds, remaining)
         choosing, *streams = counting.spawn(3)
-        first = int(choosing.binomial(draws, share))
+        first = int(choosing.binomial(draws, first_prob))
         drawn, rules = (first, draws - first), chosen.rules_and_error_shares
         if worlds.stored_outputs and (first > remaining[0] or draws - first > remaining[1]):
             rules = ()
         tables = chosen.count_guesses(worlds, drawn, streams) if rules else ()
         counts = [
-            GuessCounts.build(table, draws, share, both=SECOND in rule.guessed_worlds)
+            GuessCounts.build(table, draws, first_prob, both=SECOND in rule.guessed_worlds)
             for table, (rule, _) in zip(tables, rules, strict=True)
         ]
 
@@ -81,7 +81,7 @@ class JointBinomial(base.Estimator):
             best = int(np.argmax(bounds_of_rules(request.alpha)))
             rule, pair = rules[best][0], chosen.world_pair
             witness = selection.make_guess_witness(worlds, pair, rule, counts[best], drawn)
-        all_right = GuessCounts.make_perfect(draws, share)
+        all_right = GuessCounts.make_perfect(draws, first_prob)
 
         def bound_at(alpha: float) -> EpsilonBound:
             """Computes the largest bound by the rules, at confidence 1 - ``alpha``."""

@@ -128,7 +128,7 @@ class TypedTable:
             raise make_layout_error(self.label, "a complete table", got=str(error)) from error
 
 
-def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
+def open_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
     """Opens Parquet files that are the parts of one table; returns the schema and batches of rows.
 
     files: the files, or their contents
@@ -152,7 +152,7 @@ def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None)
     return first.schema_arrow, batches({*first.schema_arrow.names})
 
 
-def read_feather(file: Path, names: Sequence[str] | None) -> Any:
+def open_feather(file: Path, names: Sequence[str] | None) -> Any:
     """Opens a Feather file; returns the schema and batches of rows.
 
     ``names`` are the columns to read, which are held in memory in full; None means all. With
@@ -162,7 +162,7 @@ def read_feather(file: Path, names: Sequence[str] | None) -> Any:
     return table.schema, iter(table.to_batches(ROWS_PER_BATCH))
 
 
-def read_json_lines(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
+def open_json_lines(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
     """Opens a file with one JSON object per line; returns the schema and batches of rows.
 
     lines: function that returns the bytes of the file in blocks of complete lines

@@ -203,11 +203,11 @@ def make_genre_parser(position: int, names: Sequence[str], separator: str = "|")
     """
     words = {name: name for name in names}
 
-    def read(text: str) -> list[bool]:
+    def parse_cell(text: str) -> list[bool]:
         present = {words[word] for word in text.split(separator) if word}
         return [name in present for name in names]
 
-    return {position: (f"genres among {', '.join(names)},", read)}
+    return {position: (f"genres among {', '.join(names)},", parse_cell)}
 
 
 def make_flag_parsers(first: int, names: Sequence[str]) -> CellParsers:
@@ -225,7 +225,7 @@ def make_flag_parsers(first: int, names: Sequence[str]) -> CellParsers:
 
 def join_files(
     name: str,
-    pairs: InteractionRows,
+    rows: InteractionRows,
     users: TextTable,
     attributes: Mapping[str, UserColumn],
     movies: TextTable,
@@ -235,7 +235,7 @@ def join_files(
     """Joins ratings with a file of users and a file of movies.
 
     name: name of the resulting data set
-    pairs: the ratings
+    rows: the ratings
     users: the file of users, with identifiers in the first column
     attributes: columns of ``users`` with attributes, by name of the attribute
     movies: the file of movies, with identifiers in the first column and titles in the second
@@ -246,19 +246,19 @@ def join_files(
     of a file, for a user-movie pair that occurs twice, and for a pair whose user or movie has no
     line in its file.
     """
-    # Memory, in addition to pairs and result: about 25 bytes per pair if the pairs are in the order
-    # of users and items, as in the official files, or else about 45.
+    # Memory, in addition to rows and result: about 25 bytes per row if the rows are in the order of
+    # users and items, as in the official files, or else about 45.
     cells = {column.position: column.cell_name_and_parser for column in attributes.values()}
-    codes = _read_cells(users, cells, pairs, pairs.users, "user")
+    codes = _read_cells(users, cells, rows, rows.users, "user")
     titled: CellParsers = {1: ("a title", str), **genres}
-    titles, *flags = _read_cells(movies, titled, pairs, pairs.items, "movie")
-    table, times = pairs.build_rating_matrix()
-    if table.nnz < len(pairs.ratings):
-        raise _make_repeat_error(pairs)
+    titles, *flags = _read_cells(movies, titled, rows, rows.items, "movie")
+    table, times = rows.build_rating_matrix()
+    if table.nnz < len(rows.ratings):
+        raise _make_repeat_error(rows)
     return Interactions(
         name=name,
-        users=pairs.users.distinct_ids,
-        items=pairs.items.distinct_ids,
+        users=rows.users.distinct_ids,
+        items=rows.items.distinct_ids,
         ratings=table,
         timestamps=None if times is None else times.astype(np.int64),
         attributes={
@@ -272,13 +272,13 @@ def join_files(
 
 
 def _read_cells(
-    file: TextTable, cells: CellParsers, pairs: InteractionRows, wanted: EncodedIds, what: str
+    file: TextTable, cells: CellParsers, rows: InteractionRows, wanted: EncodedIds, what: str
 ) -> list[list[Any]]:
     """Reads some columns of a file for the wanted identifiers; returns one list per column.
 
     file: the file, with identifiers in the first column
     cells: parsers of the columns
-    pairs: rows of another file
+    rows: rows of another file
     wanted: the identifiers in these rows
     what: name of an identifier in error messages
 
@@ -290,10 +290,10 @@ def _read_cells(
     first_column = NumberColumn(label="identifier")
     for block in file.read_blocks({0: first_column, **dict.fromkeys(cells, "text")}):
         numbers.append(block.parse_numbers(0))
-        for (at, (cell, read)), column in zip(cells.items(), columns, strict=True):
+        for (at, (cell, parse)), column in zip(cells.items(), columns, strict=True):
             for row, text in enumerate(block.decode_texts(at)):
                 try:
-                    column.append(read(text))
+                    column.append(parse(text))
                 except KeyError as error:
                     raise block.make_error(row, at, expected=cell) from error
     ids = np.concatenate(numbers)
@@ -307,15 +307,15 @@ def _read_cells(
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))
         raise InputError(
             f"Expected a line of {file.label} for each {what}, got none for {what} "
-            f"{wanted.distinct_ids[wanted.id_indices[row]]} in {pairs.describe_row(row)}. "
+            f"{wanted.distinct_ids[wanted.id_indices[row]]} in {rows.describe_row(row)}. "
             "Add this line, or remove the row."
         )
     return [[column[place] for place in places] for column in columns]
 
 
-def _make_repeat_error(pairs: InteractionRows) -> InputError:
+def _make_repeat_error(rows: InteractionRows) -> InputError:
     """Creates the InputError for the first pair of user and movie that occurs twice."""
-    users, items, key = pairs.users, pairs.items, pairs.pair_keys
+    users, items, key = rows.users, rows.items, rows.pair_keys
     order = np.argsort(key, kind="stable")
     again = np.flatnonzero(np.diff(key[order]) == 0)
     at = again[np.argmin(order[again + 1])]
@@ -324,7 +324,7 @@ def _make_repeat_error(pairs: InteractionRows) -> InputError:
     thing = f"movie {items.distinct_ids[items.id_indices[second]]}"
     return InputError(
         f"Expected each pair of user and movie once, got user {user} and {thing} in "
-        f"{pairs.describe_row(second)}, and before that in {pairs.describe_row(first)}. "
+        f"{rows.describe_row(second)}, and before that in {rows.describe_row(first)}. "
         "Keep one of these lines."
     )
 

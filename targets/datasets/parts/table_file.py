@@ -107,7 +107,7 @@ class TextTable:
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
         width = self.width or len(given or self.read_names())
         row = 0
-        for data in self.read_lines():
+        for data in self.read_line_blocks():
             columns = self._read_csv(data, width, specs) or self._read_rows(row, data, width, specs)
 
             def text_at(offset: int, at: int, row: int = row, data: bytes = data) -> str:
@@ -146,7 +146,7 @@ class TextTable:
         False also if a line with quotes is not UTF-8 text.
         """
         try:
-            for data in self.read_lines():
+            for data in self.read_line_blocks():
                 if b'"' in data and not _has_closed_quotes(data, self.separator):
                     for line in data[:-1].split(b"\n"):
                         self._split_line(line)
@@ -154,7 +154,7 @@ class TextTable:
             return False
         return True
 
-    def read_lines(self) -> Iterator[bytes]:
+    def read_line_blocks(self) -> Iterator[bytes]:
         """Yields blocks of rows as bytes: complete lines with Unix line ends, without the header.
 
         Raises InputError if there is no row, if the header differs from the required one, or if a
@@ -333,7 +333,7 @@ def open_table(
     if not is_table_path(path):
         raise InputError(f"Expected a table or a Parquet folder, got {path}. Check the path.")
     if os.path.isdir(path):
-        return _make_typed(place, partial(batches.read_parquet, list_part_files(path)), options)
+        return _make_typed(place, partial(batches.open_parquet, list_part_files(path)), options)
     opened = path.open
     start = _read_start(opened, place)
     for magic, unpacked in _PACKED.items():
@@ -342,14 +342,14 @@ def open_table(
             start = _read_start(opened, place)
     start = start.removeprefix(UTF8_BOM).lstrip()
     if start.startswith(b"PAR1"):
-        return _make_typed(place, partial(batches.read_parquet, [path]), options)
+        return _make_typed(place, partial(batches.open_parquet, [path]), options)
     if start.startswith(b"ARROW1"):
-        return _make_typed(place, partial(batches.read_feather, path), options)
+        return _make_typed(place, partial(batches.open_feather, path), options)
     text = TextTable(
         label=place, open_blocks=lambda: read_blocks(opened, place), separator="\n", header=False
     )
     if start.startswith(b"{"):
-        return _make_typed(place, partial(batches.read_json_lines, text.read_lines), options)
+        return _make_typed(place, partial(batches.open_json_lines, text.read_line_blocks), options)
     kinds = (kind for magic, kind in _OTHERS.items() if start.startswith(magic))
     if kind := next(kinds, "a file with zero bytes, which is not text" * (b"\0" in start)):
         raise InputError(
@@ -424,7 +424,7 @@ def _find_separator(
         if options.get(key, YES_NO_VALUES[0]) not in YES_NO_VALUES:
             raise InputError(f"Expected {key}=yes or no, got {options[key]!r}. Give one of these.")
     first = text.read_first_line()
-    lines = b"".join(islice(text.read_lines(), 2))[:-1].split(b"\n")[:_LOOKED_AT]
+    lines = b"".join(islice(text.read_line_blocks(), 2))[:-1].split(b"\n")[:_LOOKED_AT]
     for form, (what, command) in _LISTS.items():
         ragged = len({line.count(b" ") for line in lines}) > 1
         if ragged and all(form.fullmatch(line.strip()) for line in lines):

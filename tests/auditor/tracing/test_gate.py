@@ -59,7 +59,7 @@ class HookedObject:
 
 HOSTILE: Any = HookedObject()
 PLAIN: Any = [1, 2.0, "a", [1, 2], np.zeros(2)]
-TABLES = {**known.ALLOWED_FUNCTIONS, **known.WRITING_FUNCTIONS, **known.list_special_functions()}
+TABLES = {**known.ALLOWED_FUNCTIONS, **known.WRITING_FUNCTIONS, **known.list_library_functions()}
 FUNCTIONS = {f"{number} {getattr(f, '__name__', f)}": f for number, f in enumerate(TABLES.values())}
 METHODS = [
     (value, name)

@@ -42,7 +42,7 @@ def evaluate(
 
 
 def score_by_popularity(held: Any, mine: Interactions, users: Any) -> Any:
-    return np.tile(baselines.count_item_users(held.training_data), (len(users), 1))
+    return np.tile(baselines.count_users_per_item(held.training_data), (len(users), 1))
 
 
 def score_by_taste(held: Any, mine: Interactions, users: Any) -> Any:
@@ -51,7 +51,7 @@ def score_by_taste(held: Any, mine: Interactions, users: Any) -> Any:
     even = mine.ratings[users].toarray()[:, ::2] > 0
     likes_odd = odd.sum(axis=1) > even.sum(axis=1)
     liked = (np.arange(mine.n_items) % 2 == 1) == likes_odd[:, None]
-    return baselines.count_item_users(held.training_data) + 1000.0 * liked
+    return baselines.count_users_per_item(held.training_data) + 1000.0 * liked
 
 
 def describe(*rows: UtilityRow) -> str:
@@ -79,7 +79,7 @@ def test_a_system_above_popularity_has_no_remark(split: HoldOut) -> None:
 @pytest.mark.parametrize("split", RANKED)
 def test_a_system_between_guessing_and_popularity_has_a_remark(split: HoldOut) -> None:
     def noisy(held: Any, mine: Interactions, users: Any) -> Any:
-        popular = baselines.count_item_users(held.training_data)
+        popular = baselines.count_users_per_item(held.training_data)
         noise = np.random.default_rng(1).random((mine.n_users, mine.n_items))
         return popular + 1.5 * popular.max() * noise[users]
 

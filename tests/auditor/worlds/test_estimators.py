@@ -365,12 +365,12 @@ def test_rounding_errors_are_not_outcomes() -> None:
 
 def test_thin_tails_are_not_chosen_by_chance() -> None:
     """On each of 30 splits of Laplace noise, the rule reaches 0.85 of epsilon 1 in expectation."""
-    budget = RuleTestPlan(n_draws=180_000, delta=0.0, alpha=0.05)
+    plan = RuleTestPlan(n_draws=180_000, delta=0.0, alpha=0.05)
     worlds = Sampler.wrap(lambda x, rng, size: x + rng.laplace(size=size)).make_worlds([0, 1])
     for seed in range(30):
         size, rng = selection.plan_selection_size(100_000), np.random.default_rng(seed)
         split = selection.SelectionDraws.draw(worlds, size, rng)
-        chosen = split.choose_rule(budget)
+        chosen = split.choose_rule(plan)
         rule = chosen.rule
         ends = np.concatenate([[-np.inf], rule.statistic_cuts, [np.inf]])
         mass = [

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.worlds.guesses import (
     bound_epsilon_by_guesses,
     clopper_pearson_lower,
     clopper_pearson_upper,
-    limit_delta_guesses,
+    limit_revealed_draws,
     plan_coin_tosses,
 )
 from fedrec_auditor.auditor.worlds.selection import SECOND_RULE_ALPHA_SHARE, plan_selection_size
@@ -56,7 +56,7 @@ def miss_prob(epsilon: float, delta: float, share: float, draws: int, *, both: b
     """
     right = share * (1 - delta) / (1 + math.exp(-epsilon)) + (delta if both else delta / 2)
     wrong = share * (1 - delta) / (1 + math.exp(epsilon))
-    revealed, alpha = limit_delta_guesses(draws, both=both, delta=delta, alpha=ALPHA)
+    revealed, alpha = limit_revealed_draws(draws, both=both, delta=delta, alpha=ALPHA)
     rights, wrongs = np.meshgrid(np.arange(draws + 1), np.arange(draws + 1), indexing="ij")
     possible = rights + wrongs <= draws
     rights, wrongs = rights[possible], wrongs[possible]
@@ -181,9 +181,9 @@ def test_both_directions_are_counted_together() -> None:
 
 
 def test_delta_reveals_twice_as_much_to_two_sided_guesses() -> None:
-    assert limit_delta_guesses(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
-    one, alpha = limit_delta_guesses(100_000, both=False, delta=0.01, alpha=ALPHA)
-    two, _ = limit_delta_guesses(100_000, both=True, delta=0.01, alpha=ALPHA)
+    assert limit_revealed_draws(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
+    one, alpha = limit_revealed_draws(100_000, both=False, delta=0.01, alpha=ALPHA)
+    two, _ = limit_revealed_draws(100_000, both=True, delta=0.01, alpha=ALPHA)
     assert 500 < one < 600 < 1000 < two < 1100
     assert stats.binom.sf(one, 100_000, 0.005) <= ALPHA - alpha
 
@@ -203,7 +203,7 @@ def test_no_counts_exceed_the_largest_bound() -> None:
         most = JointBinomial().find_max_bound(30, delta=delta, confidence=1 - ALPHA)
         draws = 2 * (30 - plan_selection_size(30))
         error = (1.0 - SECOND_RULE_ALPHA_SHARE) * ALPHA
-        failures, alpha = limit_delta_guesses(draws, both=True, delta=delta, alpha=error)
+        failures, alpha = limit_revealed_draws(draws, both=True, delta=delta, alpha=error)
         bounds = [
             float(bound_epsilon_by_guesses(right, wrong, failures, alpha))
             for right in range(draws + 1)

@@ -111,7 +111,7 @@ def test_rules_guess_on_the_most_informative_outputs(
     first: list[float], second: list[float], best: list[int]
 ) -> None:
     """For every split, the rule guesses on the outputs with the largest odds, and on no others."""
-    budget = RuleTestPlan(n_draws=18 * SIZE, delta=0.0, alpha=0.05)
+    plan = RuleTestPlan(n_draws=18 * SIZE, delta=0.0, alpha=0.05)
     for seed in range(30):
         rng = np.random.default_rng(seed)
         one, other = (
@@ -121,7 +121,7 @@ def test_rules_guess_on_the_most_informative_outputs(
             )
             for _ in range(2)
         )
-        table = find_guesses_by_ratio(np.array([one, other]), budget).guess_table
+        table = find_guesses_by_ratio(np.array([one, other]), plan).guess_table
         guessed = table != NEITHER
         assert guessed.any()
         assert (table == best)[guessed].all()
@@ -143,16 +143,16 @@ def test_a_rule_that_never_guesses_is_not_used() -> None:
         )
         assert found.epsilon == 0.0
     same = np.zeros(50)
-    budget = RuleTestPlan(n_draws=100, delta=0.0, alpha=0.05)
-    rules = propose_rules(ScalarScore("output", lambda x: x), same, same, budget)
+    plan = RuleTestPlan(n_draws=100, delta=0.0, alpha=0.05)
+    rules = propose_rules(ScalarScore("output", lambda x: x), same, same, plan)
     assert all(rule.guesses.any() for _, rule in rules)
 
 
 def test_draws_with_one_constant_half_have_rules() -> None:
     """Noise stops halfway: the later half is one value, below every cut, in both worlds."""
-    rng, budget = np.random.default_rng(0), RuleTestPlan(n_draws=4000, delta=0.0, alpha=0.05)
+    rng, plan = np.random.default_rng(0), RuleTestPlan(n_draws=4000, delta=0.0, alpha=0.05)
     first, second = (np.append(rng.normal(size=1000), np.full(1000, -99.0)) for _ in range(2))
-    rules = propose_rules(ScalarScore("output", lambda x: x), first, second + 1.0, budget)
+    rules = propose_rules(ScalarScore("output", lambda x: x), first, second + 1.0, plan)
     assert all(rule.guesses.any() for _, rule in rules)
 
 
@@ -361,12 +361,12 @@ def test_votes_on_normal_noise_equal_the_likelihood_ratio() -> None:
 
 
 def test_a_vote_is_used_only_if_better_than_the_fitted_rule() -> None:
-    budget = RuleTestPlan(n_draws=4_000, delta=1e-5, alpha=0.05)
+    plan = RuleTestPlan(n_draws=4_000, delta=1e-5, alpha=0.05)
     rng = np.random.default_rng(0)
     cases = (2.0, 0.0, False), (0.0, 0.3, True), (2.0, 1.0, True), (0.0, 0.05, True)
     for shift, shown, voted in cases:
         first, second = rng.normal(shift, 1.0, (400, 4)), rng.normal(0.0, 1.0, (400, 4))
         first[:, -1], second[:, -1] = rng.random(400) < shown, 0.0
-        rule, how = choose_run_scorer(fit_logistic_rule, first, second, 2, budget)
+        rule, how = choose_run_scorer(fit_logistic_rule, first, second, 2, plan)
         assert bool(how) == voted
         assert rule(first).shape == (400,)

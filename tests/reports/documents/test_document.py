@@ -109,7 +109,7 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = vary(finding, claim=claim, accounted=proof)
     assert say.format_number(proof.rounded_epsilon) == "0.981124"
-    assert say.make_finding_upper_bound(kept).value == "epsilon ≤ 0.981123"
+    assert say.make_proved_quantity(kept).value == "epsilon ≤ 0.981123"
     assert say.make_claim_quantity(claim).value == "epsilon ≤ 0.981123"
 
 
@@ -171,7 +171,7 @@ def test_markdown_has_each_finding_and_each_reason_once(record: Record) -> None:
         assert text.count(f"see {name}.") + text.count(f"({name})") >= 3
         text = text.replace(f"see {name}.", note).replace(f"({name})", note)
     for finding in changed.findings:
-        for bound in (say.make_finding_upper_bound(finding), say.make_finding_lower_bound(finding)):
+        for bound in (say.make_proved_quantity(finding), say.make_shown_quantity(finding)):
             assert normalize(markdown.escape_markdown(str(bound))) in text
         assert normalize(markdown.escape_markdown(finding.claim.statement)) in text
     for leak in itertools.chain(*(glance.leaks for glance in summarize_systems(changed))):

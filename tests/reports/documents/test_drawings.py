@@ -27,7 +27,7 @@ from fedrec_auditor.reports.say import describe_judged_scope
 from fedrec_auditor.reports.say.exposure import CellTone, find_exposure
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers.files import write_pictures
-from fedrec_auditor.reports.writers.svg import __file__, make_svg_file, read_light_palette
+from fedrec_auditor.reports.writers.svg import __file__, make_svg_text, read_light_palette
 from tests.reports.conftest import findings, get_summary, roc, rocs, vary
 
 
@@ -219,7 +219,7 @@ def test_each_figure_is_self_contained(record: Record) -> None:
     drawn = list(figures.draw_all_figures(record))
     assert len(drawn) >= 4
     for each in drawn:
-        text = make_svg_file(each)
+        text = make_svg_text(each)
         assert not re.search(r"var\(|class=", text)
         root = ET.fromstring(text)
         assert root.findtext(f"{SVG}title") == each.alt_text
@@ -237,7 +237,7 @@ def test_figures_use_the_light_palette_of_the_page() -> None:
 def test_titles_are_escaped(record: Record) -> None:
     empty = '<svg viewBox="0 0 1 1"></svg>'
     evil = Picture(empty, "</title><script>&\x00", name="x")
-    (title,) = ET.fromstring(make_svg_file(evil)).iter(f"{SVG}title")
+    (title,) = ET.fromstring(make_svg_text(evil)).iter(f"{SVG}title")
     assert title.text == "</title><script>&�"
 
 

@@ -180,7 +180,7 @@ def test_no_leak_states_the_largest_upper_limit(record: Record) -> None:
     )
     limit = leaks.widen_ci_high(vary(win(record, 0.0), **wide), 2) - 0.5
     assert f"up to {format_ceil(limit)} above guessing; " in by["open"].attack_result
-    assert by["open"].max_advantage_text == leaks.describe_max_gain([sure, open_])
+    assert by["open"].max_gain_text == leaks.describe_max_gain([sure, open_])
 
 
 def test_attacks_that_could_not_run_are_counted(record: Record) -> None:
@@ -196,7 +196,7 @@ def test_attacks_that_could_not_run_are_counted(record: Record) -> None:
     glance = assess(record, claimed, row, second, skipped=skipped)
     assert glance.attack_result == (
         "no attack is shown to beat guessing (2 results; 1 attack could not run; "
-        f"{glance.max_advantage_text})"
+        f"{glance.max_gain_text})"
     )
 
 

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.auditor.plan.waivers import read_waivers
 from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.record.waivers import describe_waivers, find_waiver
+from fedrec_auditor.reports.record.waivers import describe_waivers, get_waiver_text
 from fedrec_auditor.reports.writers import ci, html, markdown
 from tests.command import cli
 from tests.reports.conftest import sample, vary
@@ -38,8 +38,8 @@ def test_a_waived_claim_passes_until_the_waiver_expires(record: Record, tmp_path
     assert 'type="WAIVER"' in ci.render_junit(proved, late).decode()
     assert ["not used" in describe_waivers(r, gate)[0] for r in (record, proved)] == [0, 1]
     assert record.exit_code(Gate(waivers={("fcf", str(finding.scope)): "of another"})) == 1
-    assert find_waiver(finding, gate)
-    assert not find_waiver(vary(finding, verdict=Verdict.UNSOUND), gate)
+    assert get_waiver_text(finding, gate)
+    assert not get_waiver_text(vary(finding, verdict=Verdict.UNSOUND), gate)
 
 
 def test_waived_attacks_are_not_leaks_and_others_remain(record: Record) -> None:
