@@ -259,10 +259,10 @@ class WrappedSystem(System):
         They are the number and size of the messages, and the time of the client's calls.
         """
         return {
-            "senders": max(1, round(self.share * interactions.n_users)),
-            "numbers": self.upload_bytes // 4,
-            "bytes": self.upload_bytes,
-            "made": self.upload_seconds * systems.UPDATES_PER_SECOND,
+            "senders_per_round": max(1, round(self.share * interactions.n_users)),
+            "n_message_values": self.upload_bytes // 4,
+            "message_bytes": self.upload_bytes,
+            "n_computed_values": self.upload_seconds * systems.UPDATES_PER_SECOND,
         }
 
     @property

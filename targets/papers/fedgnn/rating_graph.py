@@ -190,7 +190,7 @@ class RatingGraphSystem(System):
         """
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
         numbers = self.count_model_weights(sizes)
-        return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
+        return {"width": self.dimension, "n_message_values": numbers, "message_bytes": 4 * numbers}
 
     def count_model_weights(self, population: Population) -> int:
         """Returns the number of trained weights: all entries of the item table and the layer A."""

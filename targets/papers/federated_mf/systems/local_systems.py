@@ -469,7 +469,7 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
         the end is one pass over the ratings.
         """
         passes = self.rounds * self.local_steps + self.fitting
-        return {"width": self.factors, "dense": 0, "passes": passes}
+        return {"width": self.factors, "n_dense_values": 0, "passes": passes}
 
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams

@@ -115,10 +115,10 @@ class FedGnn(RatingGraphSystem):
         A round has ``cohort`` senders; a message stores the item rows that are sent, and the layer
         A.
         """
-        senders = min(self.cohort, interactions.n_users)
-        rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
+        args, n_users = super().get_training_cost_args(interactions), interactions.n_users
+        rows = interactions.ratings.nnz / max(1, n_users) + self.pseudo
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8) + 4 * self.dimension**2
-        return super().get_training_cost_args(interactions) | {"senders": senders, "bytes": sent}
+        return args | {"senders_per_round": min(self.cohort, n_users), "message_bytes": sent}
 
     def count_messages_per_user(self, population: Population) -> int:
         """Returns the largest number of messages of one user in a training: one per round."""

@@ -111,7 +111,7 @@ class FedPerGnn(RatingGraphSystem):
         """Returns keyword arguments of ``TrainingCost.estimate``: one sender (a batch of users) per
         round.
         """
-        return super().get_training_cost_args(interactions) | {"senders": 1}
+        return super().get_training_cost_args(interactions) | {"senders_per_round": 1}
 
     def count_batches(self, n_users: int) -> int:
         """Returns the number of full batches per epoch, at least 1.

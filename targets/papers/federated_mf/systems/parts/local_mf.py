@@ -65,7 +65,7 @@ class LocalMf(System):
         ``fitting`` step is one pass over the ratings.
         """
         passes = self.rounds + self.fitting
-        return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
+        return {"width": self.factors, "message_bytes": 4 * self.factors + 24, "passes": passes}
 
     def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Returns the initial user embeddings, one row per user; they never leave the devices.

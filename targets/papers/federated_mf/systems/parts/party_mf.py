@@ -210,14 +210,14 @@ class PartyMf(System):
         step passes over the share ``rate`` of the ratings.
         """
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
-        steps = self.steps + self.n_fit_steps + self.exchange.n_tuning_steps
+        senders = 0 if self.is_central else self.division.count_parties(self, interactions)
         return {
-            "senders": 0 if self.is_central else self.division.count_parties(self, interactions),
+            "senders_per_round": senders,
             "width": self.factors,
-            "numbers": numbers,
-            "bytes": 4 * numbers,
-            "held": self.factors * self.parties,
-            "passes": steps * self.rate,
+            "n_message_values": numbers,
+            "message_bytes": 4 * numbers,
+            "n_other_memory_values": self.factors * self.parties,
+            "passes": (self.steps + self.n_fit_steps + self.exchange.n_tuning_steps) * self.rate,
         }
 
     def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
