@@ -392,7 +392,7 @@ class Recording:
         finite.
         """
         # Messages that are not finite are left out later, when their rounds are read.
-        files = [file for each in self.rounds for file in (*each.uploads, *each.cleartext)]
+        files = [f for recorded in self.rounds for f in (*recorded.uploads, *recorded.cleartext)]
         models = [self.release, *(recorded.broadcast for recorded in self.rounds)]
         sums = [recorded.aggregate for recorded in self.rounds]
         parts = {"messages": [flag for file in files for flag in file.is_finite.tolist()]}
