@@ -367,8 +367,8 @@ class LflSgdmf(PretrainedMf):
             return shares.variance if joint else shares.claimed_variance
         return secure_aggregation.min_variance(
             omega=self.omega,
-            colluding=self._count_colluders(n_users) / n_users,
-            announced=self.overstated,
+            colluding_share=self._count_colluders(n_users) / n_users,
+            overstated=self.overstated,
             repaired=not (self.as_published and joint),
         )
 

@@ -610,8 +610,8 @@ class DropoutMechanism(Checked):
         """
         return min_variance(
             omega=self.omega,
-            colluding=self.n_colluding / self.n_users,
-            announced=self.overstated,
+            colluding_share=self.n_colluding / self.n_users,
+            overstated=self.overstated,
             repaired=self.is_protocol_repaired,
         )
 
