@@ -121,7 +121,7 @@ class RatingGraphSystem(System):
         return 0.0
 
     @abstractmethod
-    def count_messages_per_user(self, population: Population) -> int:
+    def count_messages_with_user(self, population: Population) -> int:
         """Returns the largest number of messages in a training that depend on one user."""
 
     def make_randomizer(self, population: Population) -> ComponentLaplace:
@@ -163,7 +163,7 @@ class RatingGraphSystem(System):
         The messages are those in the horizon of ``scope``: a round or a training.
         """
         training = scope.horizon is Horizon.TRAINING
-        return Repeated(one, self.count_messages_per_user(population)) if training else one
+        return Repeated(one, self.count_messages_with_user(population)) if training else one
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the noise on all messages in the horizon of ``scope``.
@@ -181,7 +181,7 @@ class RatingGraphSystem(System):
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         spent = self.entry_epsilon if one else self.make_randomizer(population).epsilon
         spent += self.data_noise_epsilon * (1 if one else population.n_items * self.dimension)
-        count = self.count_messages_per_user(population) if training else 1
+        count = self.count_messages_with_user(population) if training else 1
         return dp.SelfComposedDpEvent(dp.PureDpEvent(spent), count)
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:

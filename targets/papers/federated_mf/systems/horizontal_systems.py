@@ -157,7 +157,7 @@ class HflSgdmf(NoisyMf):
         """
         # User embeddings are fitted before the noisy steps, or move in these steps
         # (``train_both``).
-        return ItemNoise.for_system(self, self.noise_multiplier, moves=self.train_both)
+        return ItemNoise.for_system(self, self.noise_multiplier, trains_users=self.train_both)
 
     def compute_round_epsilon(self, population: Population) -> float:
         """Returns the epsilon of one round's local steps by the authors' accountant (Proposition
@@ -261,7 +261,7 @@ class HflSynsgd(NoisyMf):
         ``n_users`` and ``with_users`` are not used.
         """
         # User embeddings move in every step, without noise.
-        return ItemNoise.for_system(self, self.noise_multiplier, moves=True)
+        return ItemNoise.for_system(self, self.noise_multiplier, trains_users=True)
 
 
 class _ItemSummation(ItemAveraging):

@@ -120,7 +120,7 @@ class FedGnn(RatingGraphSystem):
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8) + 4 * self.dimension**2
         return args | {"senders_per_round": min(self.cohort, n_users), "message_bytes": sent}
 
-    def count_messages_per_user(self, population: Population) -> int:
+    def count_messages_with_user(self, population: Population) -> int:
         """Returns the largest number of messages of one user in a training: one per round."""
         return self.rounds
 

@@ -120,7 +120,7 @@ class FedPerGnn(RatingGraphSystem):
         """
         return max(1, n_users // self.batch)
 
-    def count_messages_per_user(self, population: Population) -> int:
+    def count_messages_with_user(self, population: Population) -> int:
         """Returns the largest number of messages in a training whose batch contains a given user.
 
         A user is in at most one batch per epoch. Messages of later batches depend on the user only

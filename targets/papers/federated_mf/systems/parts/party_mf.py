@@ -291,13 +291,13 @@ class PartyMf(System):
             return out
 
     def train_devices(
-        self, request: UploadRequest, steps: int, draw: TableInitializer, with_users: bool = True
+        self, request: UploadRequest, steps: int, init: TableInitializer, with_users: bool = True
     ) -> tuple[Floats, Floats]:
         """Trains n parties of one user each by ``steps`` steps; returns user and item embeddings.
 
         ``request``: the requested messages, one party per message.
         ``steps``: number of gradient steps.
-        ``draw``: function that returns the initial embeddings of a block of parties.
+        ``init``: function that returns the initial embeddings of a block of parties.
         ``with_users``: whether user embeddings move, besides item embeddings.
 
         The results have shapes (n, p) and (n, m, p), for m items and p factors.
@@ -309,7 +309,7 @@ class PartyMf(System):
         descent = self.make_descent(1)
         for block in sgd_mf.iter_party_blocks(n, m * p):
             own, part = request.streams.take(block), sparse.csr_array(full[block])
-            first, table = draw(block, part, own)
+            first, table = init(block, part, own)
             part = self.trim_device_ratings(part, own)
             scale = np.broadcast_to(self.get_step_scale(1, m, np.diff(part.indptr)), len(block))
             scales = {"user_scale": scale * with_users, "item_scale": scale}
