@@ -122,7 +122,7 @@ class LocalMf(System):
         users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_broadcast_arrays(m, rng)
 
-        def send(model: Broadcast) -> dict[str, Component]:
+        def collect_messages(model: Broadcast) -> dict[str, Component]:
             """Returns the messages of all devices for a broadcast; also updates their user
             embeddings.
             """
@@ -133,7 +133,7 @@ class LocalMf(System):
         with limit_to_one_thread():
             for number in range(self.rounds):
                 model = {"items": items, "first": first, "users": np.array(n), **constant}
-                crossed, items = self.run_round(number, model, send, rng)
+                crossed, items = self.run_round(number, model, collect_messages, rng)
                 yield crossed
         return system.TrainingResult({"items": items, "first": first}, {"items": items})
 

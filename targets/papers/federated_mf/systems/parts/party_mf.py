@@ -234,17 +234,17 @@ class PartyMf(System):
             sampling_unit=self.sampling.unit,
         )
 
-    def get_step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def get_step_scale(self, n_users: int, n_items: int, n_ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over the mean number of ratings per user.
 
         ``n_users``, ``n_items``: numbers of users and items of the party.
-        ``ratings``: number of ratings of the party, or an array of such numbers.
+        ``n_ratings``: number of ratings of the party, or an array of such numbers.
 
-        If ``sampling.guessed_rated_share`` is set, ``ratings`` is not used. The mean is then this
+        If ``sampling.guessed_rated_share`` is set, ``n_ratings`` is not used. The mean is then this
         share times ``n_items``, but at least 1 and at most ``max_ratings``.
         """
         if self.sampling.guessed_rated_share is None:
-            return self.division.get_step_scale(n_users, ratings)
+            return self.division.get_step_scale(n_users, n_ratings)
         guess = max(1.0, self.sampling.guessed_rated_share * n_items)
         return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
