@@ -529,7 +529,7 @@ class MessageFile:
         return pieces
 
     @cached_property
-    def is_finite(self) -> NDArray[np.bool_]:
+    def is_finite_by_message(self) -> NDArray[np.bool_]:
         """Flags of the n messages: whether all numbers of a message are finite, bool (n,).
 
         All numbers are read on the first access.

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareOrZero, check_settings
+from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareBelow1, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class TwoRoundNoise(Checked):
     # replace noise.
 
     n_users: Count
-    omega: ShareOrZero
+    omega: ShareBelow1
     masked: CountOrZero
     replaced: CountOrZero
     colluding: CountOrZero = 0

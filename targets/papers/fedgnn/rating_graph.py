@@ -233,7 +233,7 @@ class RatingGraphSystem(System):
         mine = _mark_interactions(ratings) @ np.asarray(model["item"], np.float64) / counts
         return (mine, 1.0) if neighbours is None else ((mine + neighbours) / 2.0, 0.5)
 
-    def average_neighbours(
+    def compute_neighbour_means(
         self, ratings: sparse.csr_array, model: Broadcast, own_vectors: Floats | float = 0.0
     ) -> Floats:
         """Computes all users' embeddings, and returns their mean over each user's neighbours, one

@@ -216,7 +216,7 @@ class FedGnn(RatingGraphSystem):
         own, moments = np.zeros((n, self.dimension)), FedAdam(self.learning_rate)
         for number in range(self.rounds):
             if near is None and number * self.cohort >= self.warm_up * n:
-                near = self.average_neighbours(ratings, model, own)
+                near = self.compute_neighbour_means(ratings, model, own)
             users = np.sort(rng.permutation(n)[: self.cohort])
             streams = Streams.spawn(rng, len(users))
             received = None if near is None else near[users]

@@ -144,7 +144,7 @@ class FedPerGnn(RatingGraphSystem):
         for number in range(self.rounds):
             if number % parties == 0:
                 dealt = rng.permutation(interactions.n_users)
-                near = self.average_neighbours(everybody, model, own)
+                near = self.compute_neighbour_means(everybody, model, own)
             users = np.sort(dealt[number % parties * self.batch :][: self.batch])
             ratings = sparse.csr_array(everybody[users])
             one = self.compute_gradients(ratings, model, near[users], own[users])

@@ -29,7 +29,7 @@ from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import min_varia
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, party_mf, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import init_embeddings
-from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, PositiveFloat, ShareOrZero
+from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, PositiveFloat, ShareBelow1
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.system import TrainingResult, TrainingRounds, UploadRequest
@@ -450,7 +450,7 @@ class DropoutMechanism(Checked):
     sigma: PositiveFloat
     sensitivity: PositiveFloat
     n_users: Count
-    omega: ShareOrZero
+    omega: ShareBelow1
     dropout: settings.OpenUnitInterval
     n_rounds: Count
     is_protocol_repaired: bool = False
