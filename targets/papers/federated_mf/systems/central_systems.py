@@ -208,7 +208,7 @@ class ObjPertb(System):
         ``passes``: passes over the ratings (``sweeps``).
         """
         args = {"senders_per_round": 1, "width": self.factors, "passes": self.sweeps}
-        return args | {"message_bytes": 4 * self.factors * interactions.n_items}
+        return {**args, "message_bytes": 4 * self.factors * interactions.n_items}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Factorizes the ratings, perturbs the objective and publishes the items in one round.
