@@ -104,16 +104,16 @@ def _keep_alive(folder: tempfile.TemporaryDirectory[str]) -> None:
     """Does nothing. As an argument of a finalizer, ``folder`` exists until the finalizer runs."""
 
 
-def count_bytes(value: Component | Any, shared: set[int]) -> int:
-    """Counts the bytes of an array, or of a dataclass object with arrays, except ``shared`` arrays.
+def count_bytes(value: Component | Any, shared_ids: set[int]) -> int:
+    """Counts the bytes of an array, or of a dataclass object with arrays, except shared arrays.
 
     value: the array or object.
-    shared: ``id()`` of each array that does not count.
+    shared_ids: ``id()`` of each array that does not count.
     """
     if isinstance(value, sparse.csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
     if isinstance(value, np.ndarray):
-        return 0 if id(value) in shared else int(value.nbytes)
+        return 0 if id(value) in shared_ids else int(value.nbytes)
     if is_dataclass(value) and not isinstance(value, type):
-        return sum(count_bytes(getattr(value, f.name), shared) for f in fields(value))
+        return sum(count_bytes(getattr(value, f.name), shared_ids) for f in fields(value))
     return 0

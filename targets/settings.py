@@ -115,7 +115,7 @@ Share = Annotated[float, Range("(0, 1]")]
 # A number strictly between 0 and 1.
 OpenUnitInterval = Annotated[float, Range("(0, 1)")]
 # A share that may be 0, but not 1, such as the share of devices that drop out.
-ShareOrZero = Annotated[float, Range("[0, 1)")]
+ShareBelow1 = Annotated[float, Range("[0, 1)")]
 # A number from 0 to 1, both included.
 Probability = Annotated[float, Range("[0, 1]")]
 # Number of entries of the vector (embedding) of a user or an item.

@@ -130,12 +130,12 @@ class DeviceCode(Protocol):
 class RefusedHistoriesError(InputError):
     """Error of client code that fails on some users' histories (items or ratings).
 
-    raised: text of the error for the first history that fails
+    error_text: text of the error for the first history that fails
     is_accepted: flags of the histories that the code accepts (n,)
     """
 
-    def __init__(self, raised: str, is_accepted: NDArray[np.bool_]) -> None:
-        super().__init__(raised)
+    def __init__(self, error_text: str, is_accepted: NDArray[np.bool_]) -> None:
+        super().__init__(error_text)
         self.is_accepted = is_accepted
 
 
@@ -339,34 +339,34 @@ class RoundView:
         name: name of the only message part or model array to restrict; "" means all
         """
 
-        def listed(part: Any) -> bool:
+        def is_list(part: Any) -> bool:
             return isinstance(part, Component) and part.kind in LIST_KINDS
 
         def restrict(part: Any) -> Any:
-            if not part.shape or part.shape[0] <= rows.max() or listed(part):
+            if not part.shape or part.shape[0] <= rows.max() or is_list(part):
                 return part
             return part[rows] if isinstance(part, np.ndarray) else SelectedRows(part, rows)
 
-        def parts(table: Any) -> Any:
-            if table is None or (not keep_lists and all(map(listed, table.values()))):
+        def restrict_arrays(table: Any) -> Any:
+            if table is None or (not keep_lists and all(map(is_list, table.values()))):
                 return None
             return {
                 n: part if name and n != name else restrict(part)
                 for n, part in table.items()
-                if keep_lists or not listed(part)
+                if keep_lists or not is_list(part)
             }
 
-        def linked(uploads: Uploads | None) -> Uploads | None:
-            sent = None if uploads is None else parts(uploads.components)
+        def restrict_uploads(uploads: Uploads | None) -> Uploads | None:
+            sent = None if uploads is None else restrict_arrays(uploads.components)
             return None if uploads is None or sent is None else Uploads(uploads.users, sent)
 
         return replace(
             self,
-            broadcast=parts(self.broadcast),
-            uploads=linked(self.uploads),
-            shuffled=parts(self.shuffled),
-            aggregate=parts(self.aggregate),
-            cleartext=linked(self.cleartext),
+            broadcast=restrict_arrays(self.broadcast),
+            uploads=restrict_uploads(self.uploads),
+            shuffled=restrict_arrays(self.shuffled),
+            aggregate=restrict_arrays(self.aggregate),
+            cleartext=restrict_uploads(self.cleartext),
         )
 
 
@@ -457,13 +457,13 @@ class View:
         result, ``cleartext`` is None.
         """
 
-        def cut(uploads: Uploads | None) -> Uploads | None:
+        def keep_group(uploads: Uploads | None) -> Uploads | None:
             if uploads is None:
                 return None
             kept = {n: c for n, c in uploads.components.items() if n.partition(".")[0] == group}
             return Uploads(users=uploads.users, components=MappingProxyType(kept))
 
-        rounds = [replace(r, uploads=cut(r.uploads), cleartext=None) for r in self.rounds]
+        rounds = [replace(r, uploads=keep_group(r.uploads), cleartext=None) for r in self.rounds]
         return replace(self, rounds=tuple(rounds))
 
     def find_linked_rounds(self, name: str) -> tuple[tuple[Uploads, Component], ...]:

@@ -103,8 +103,8 @@ def estimate_cost(target: Target, interactions: Interactions) -> TrainingCost:
     """
     declared = getattr(target, "estimate_cost", None)
     if declared is None:
-        rounds = target.sizes.rounds or 1
-        return TrainingCost.estimate(interactions, rounds=rounds, senders=interactions.n_users)
+        rounds, n_users = target.sizes.rounds or 1, interactions.n_users
+        return TrainingCost.estimate(interactions, rounds=rounds, senders_per_round=n_users)
     cost: TrainingCost = declared(interactions)
     return cost
 

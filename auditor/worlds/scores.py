@@ -38,12 +38,12 @@ class ScoreArchive(NpzFile):
 
     A canary is a user or record that was put into the training data of some trainings.
 
-    max_index_bytes: maximum size of each array in bytes.
+    max_per_message_array_bytes: maximum size of each array in bytes.
     allowed_names: names of the arrays that are read.
     text_names: names of the arrays that may hold texts instead of numbers.
     """
 
-    max_index_bytes = 2**31
+    max_per_message_array_bytes = 2**31
     allowed_names = ("in_scores", "out_scores", "in_ids", "out_ids")
     text_names = ("in_ids", "out_ids")
 

@@ -144,9 +144,9 @@ class ComposedSystem(System):
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
-        ``senders``: number of users per round.
+        ``senders_per_round``: number of users per round.
         ``width``: number of entries per row of the item table.
-        ``dense``: number of entries of all other components (named arrays of the model).
+        ``n_dense_values``: number of entries of all other components (named arrays of the model).
         ``negatives``: number of negatives per interaction.
         ``passes``: mean number of local epochs per user in a training.
         """
@@ -154,9 +154,9 @@ class ComposedSystem(System):
         entries = self.count_entries(Population(n_users=users, n_items=items))
         table, senders = entries["item"], self.count_senders(users)
         return {
-            "senders": senders,
+            "senders_per_round": senders,
             "width": table / max(1, items),
-            "dense": sum(entries.values()) - table,
+            "n_dense_values": sum(entries.values()) - table,
             "negatives": self.negatives,
             "passes": self.rounds * self.epochs * senders / max(1, users),
         }

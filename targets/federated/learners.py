@@ -73,7 +73,7 @@ class _EmbeddingLearner(Checked):
     dimension: Count = 64
     init_scale: Positive = 0.1
 
-    neighbours: ClassVar[NeighbourUse]
+    neighbour_use: ClassVar[NeighbourUse]
     has_mlp: ClassVar[bool]
     tuned_values: ClassVar[Mapping[str, Any]] = _make_tuned_values(
         server_rate=0.05, rounds=40, epochs=1, learning_rate=0.05, dimension=16
@@ -93,7 +93,7 @@ class _EmbeddingLearner(Checked):
         """Returns the shape of every component (named array of the model), by name."""
         d = self.dimension
         shapes: dict[str, tuple[int, ...]] = {"user.E": (d, sizes.n_user_features)}
-        if self.neighbours is NeighbourUse.CONVOLVED:
+        if self.neighbour_use is NeighbourUse.CONVOLVED:
             shapes |= {"user.W1": (d, d), "user.W2": (d, d), "user.b": (d,)}
         shapes["item"] = (sizes.n_items, d)
         if self.has_mlp:
@@ -136,7 +136,7 @@ class _EmbeddingLearner(Checked):
             clients,
             local,
             compute,
-            neighbours=self.neighbours,
+            neighbour_use=self.neighbour_use,
             has_mlp=self.has_mlp,
             has_squared_loss=self.has_squared_loss,
         )
@@ -168,10 +168,10 @@ class _EmbeddingLearner(Checked):
             user = features @ model["user.E"].T
         else:
             user = np.einsum("nf,ndf->nd", features, clients.user_embeddings)
-        if self.neighbours is NeighbourUse.IGNORED:
+        if self.neighbour_use is NeighbourUse.IGNORED:
             return np.asarray(user)
         mean = compute_mean_rows(clients.interactions.ratings, model["item"])
-        if self.neighbours is NeighbourUse.ADDED:
+        if self.neighbour_use is NeighbourUse.ADDED:
             return np.asarray(user + mean)
         user = (user + mean @ model["user.W1"].T) @ model["user.W2"].T + model["user.b"]
         return np.asarray(np.maximum(user, 0))
@@ -218,14 +218,14 @@ class GcnLearner(_EmbeddingLearner):
 
     In the paper, z_v is E_V x_v. Here z_v is a row of the item table.
 
-    ``neighbours``: use of the rows of the user's items in the user's embedding.
+    ``neighbour_use``: use of the rows of the user's items in the user's embedding.
     ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
     """
 
     # The gradient flows through the mean into the rows of the user's items. The item features x_v
     # are random in the paper, so that E_V x_v is a free vector.
 
-    neighbours = NeighbourUse.CONVOLVED
+    neighbour_use = NeighbourUse.CONVOLVED
     has_mlp = True
     tuned_values = _make_tuned_values(
         server_rate=0.02, rounds=180, epochs=1, learning_rate=0.02, dimension=16, init_scale=0.2
@@ -242,7 +242,7 @@ class LightGcnLearner(_EmbeddingLearner):
     LightGCN (He et al., SIGIR 2020) divides each row by the square roots of the degrees of user and
     item in their graph. This class divides the sum of rows by the user's degree alone.
 
-    ``neighbours``: use of the rows of the user's items in the user's embedding.
+    ``neighbour_use``: use of the rows of the user's items in the user's embedding.
     ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
     """
 
@@ -250,7 +250,7 @@ class LightGcnLearner(_EmbeddingLearner):
     # vector and all layers. This class adds its only layer to the user's vector: the sum differs
     # from their mean only by a constant factor.
 
-    neighbours = NeighbourUse.ADDED
+    neighbour_use = NeighbourUse.ADDED
     has_mlp = False
 
 
@@ -264,7 +264,7 @@ class MfLearner(_EmbeddingLearner):
     ``loss``: "logistic" for the loss of equation 8, or "squared" for sum (r - z_u . z_v)^2 with r =
         1 for the user's items and r = 0 for negatives. F-DPMF has the squared loss, because DPMF
         (Hua et al. 2015) perturbs a squared error.
-    ``neighbours``: use of the rows of the user's items in the user's embedding.
+    ``neighbour_use``: use of the rows of the user's items in the user's embedding.
     ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
     """
 
@@ -273,7 +273,7 @@ class MfLearner(_EmbeddingLearner):
 
     loss: Literal["logistic", "squared"] = "logistic"
 
-    neighbours = NeighbourUse.IGNORED
+    neighbour_use = NeighbourUse.IGNORED
     has_mlp = False
 
     @property
@@ -290,14 +290,14 @@ class NcfLearner(_EmbeddingLearner):
     concatenation z_u (+) z_v with the item's row z_v (section 5.10 of the FedRec paper). This is
     the MLP branch of NCF (He et al., WWW 2017).
 
-    ``neighbours``: use of the rows of the user's items in the user's embedding.
+    ``neighbour_use``: use of the rows of the user's items in the user's embedding.
     ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
     """
 
     # The FedRec paper names only NCF. The MLP branch is used because the FedRec protocol has a user
     # component, an item component and an MLP.
 
-    neighbours = NeighbourUse.IGNORED
+    neighbour_use = NeighbourUse.IGNORED
     has_mlp = True
     tuned_values = _make_tuned_values(
         server_rate=0.1, rounds=60, epochs=2, learning_rate=0.03, dimension=16, init_scale=0.3

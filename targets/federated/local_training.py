@@ -253,7 +253,7 @@ def train_devices(
     local: LocalSettings,
     compute: Machine,
     *,
-    neighbours: NeighbourUse,
+    neighbour_use: NeighbourUse,
     has_mlp: bool,
     has_squared_loss: bool,
 ) -> dict[str, Component]:
@@ -266,7 +266,7 @@ def train_devices(
     clients: the devices
     local: settings of the local training
     compute: simulation settings, of which only the number of threads is used
-    neighbours: use of the rows of the user's items in the computation of the user's embedding
+    neighbour_use: use of the rows of the user's items in the computation of the user's embedding
     has_mlp: true if an MLP scores items, false if a dot product does
     has_squared_loss: true for the squared error as loss, false for the cross-entropy
     """
@@ -274,7 +274,7 @@ def train_devices(
     # with the same values each time. Memory: the result, and the arrays of one block of devices. A
     # random linear term in the loss adds up to the size of the result, and noise between epochs
     # adds twice this size.
-    work = _make_job(model, clients, local, int(neighbours), has_mlp, has_squared_loss)
+    work = _make_job(model, clients, local, int(neighbour_use), has_mlp, has_squared_loss)
     if local.epoch_noise:
         for epoch in range(local.epochs):
             if epoch:
@@ -305,7 +305,7 @@ def _make_job(
     model: dict[str, NDArray[np.float32]],
     clients: Clients,
     local: LocalSettings,
-    neighbours: int,
+    mean_row_mode: int,
     has_mlp: bool,
     has_squared_loss: bool,
 ) -> TrainingJob:
@@ -338,7 +338,7 @@ def _make_job(
         examples=examples,
         tables=tables,
         kernel_settings=KernelSettings(
-            neighbours,
+            mean_row_mode,
             has_mlp,
             has_squared_loss,
             local.optimizer == "adam",

@@ -217,22 +217,22 @@ def embed_user(
     matrix_1: F32,
     matrix_2: F32,
     bias: F32,
-    neighbours: int,
+    mean_row_mode: int,
 ) -> None:
-    """Writes a user's embedding into ``user``, computed by the formula with number ``neighbours``.
+    """Writes a user's embedding into ``user``, computed by the formula ``mean_row_mode``.
 
     ``user``: receives the embedding, shape (d,).
     ``inner``: receives ``own`` + W1 ``mean`` in formula 2, and is unchanged otherwise.
     ``own``: the user's own vector, shape (d,).
     ``mean``: mean row of the user's items, shape (d,).
     ``matrix_1``, ``matrix_2``, ``bias``: the parameters W1, W2 and b.
-    ``neighbours``: number of the formula (``KernelSettings.mean_row_mode``): 0 for ``own``, 1 for
+    ``mean_row_mode``: number of the formula (as in ``KernelSettings``): 0 for ``own``, 1 for
         ``own`` + ``mean``, 2 for ReLU(W2 (``own`` + W1 ``mean``) + b).
     """
-    if neighbours == 0:
+    if mean_row_mode == 0:
         for k in range(len(user)):
             user[k] = own[k]
-    elif neighbours == 1:
+    elif mean_row_mode == 1:
         for k in range(len(user)):
             user[k] = own[k] + mean[k]
     else:
@@ -252,7 +252,7 @@ def score_items(
     user: F32,
     from_user: F32,
     from_item: F32,
-    tail: F32,
+    other_params: F32,
     scratch: F32,
 ) -> None:
     """Computes the MLP's scores of b items, and writes them into ``logit``.
@@ -263,16 +263,16 @@ def score_items(
     ``user``: the user's embedding, shape (d,).
     ``from_user``, ``from_item``: the halves of the MLP's first weights, applied to the user's
         embedding and (transposed) to the items.
-    ``tail``: the first layer's bias, and the last layer's weight and bias, in one vector.
+    ``other_params``: the first layer's bias, and the last layer's weight and bias, in one vector.
     ``scratch``: temporary vector, shape (d,).
     """
     d, b = hidden.shape
     np.dot(from_item.T, z.T, hidden)
     multiply_vector(scratch, from_user, user)
-    logit[:] = tail[2 * d]
+    logit[:] = other_params[2 * d]
     for h in range(0, d - 1, 2):  # two rows per iteration
-        offset_0, offset_1 = scratch[h] + tail[h], scratch[h + 1] + tail[h + 1]
-        weight_0, weight_1 = tail[d + h], tail[d + h + 1]
+        offset_0, offset_1 = scratch[h] + other_params[h], scratch[h + 1] + other_params[h + 1]
+        weight_0, weight_1 = other_params[d + h], other_params[d + h + 1]
         for e in range(b):
             active_0 = max(hidden[h, e] + offset_0, np.float32(0))
             active_1 = max(hidden[h + 1, e] + offset_1, np.float32(0))
@@ -281,8 +281,8 @@ def score_items(
             hidden[h + 1, e] = active_1
     for h in range(d - d % 2, d):
         for e in range(b):
-            hidden[h, e] = max(hidden[h, e] + scratch[h] + tail[h], np.float32(0))
-            logit[e] += tail[d + h] * hidden[h, e]
+            hidden[h, e] = max(hidden[h, e] + scratch[h] + other_params[h], np.float32(0))
+            logit[e] += other_params[d + h] * hidden[h, e]
 
 
 @_part

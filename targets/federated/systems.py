@@ -392,7 +392,7 @@ def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
 
     # The function serves as the module's ``__getattr__``, so that pickle finds the classes there.
     @functools.cache
-    def build(kind: str) -> type[FederatedSystem]:
+    def load_class(kind: str) -> type[FederatedSystem]:
         """Returns the class of the system whose class name is ``kind``."""
         paper = Paper.load(module.rpartition(".")[0])
         for name, declared in paper.declared_systems.system.items():
@@ -406,7 +406,7 @@ def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
                     ) from error
         raise AttributeError(f"module {module!r} has no attribute {kind!r}")
 
-    return build
+    return load_class
 
 
 def _make_class(paper: Paper, name: str, module: str) -> type[FederatedSystem]:

@@ -105,7 +105,7 @@ class BitFlip(BitMechanism):
         width = bits.shape[1]
         noise = streams.draw_words(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
 
-        def rest(ties: NDArray[np.intp]) -> NDArray[np.float64]:
+        def draw(ties: NDArray[np.intp]) -> NDArray[np.float64]:
             """Draws uniform numbers for the undecided bits, in the order of their positions
             ``ties``.
             """
@@ -115,7 +115,7 @@ class BitFlip(BitMechanism):
             words = streams.take(clients).derive(1).draw_words(int(counts.max()))
             return convert_to_uniform(words[np.arange(words.shape[1]) < counts[:, None]])
 
-        return self._flip_bits(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
+        return self._flip_bits(bits.ravel(), noise[:, :width].ravel(), draw).reshape(bits.shape)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns ln P(output | value); -inf for an impossible output."""

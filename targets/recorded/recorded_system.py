@@ -220,7 +220,7 @@ class RecordedSystem(System):
             assumption=self.assumption,
             caveat=self.caveat,
             n_nonfinite_messages=sum(
-                int(np.count_nonzero(~file.is_finite))
+                int(np.count_nonzero(~file.is_finite_by_message))
                 for each in self.recording.rounds[: self.rounds]
                 for file in each.uploads
             ),
@@ -337,7 +337,7 @@ class RecordedSystem(System):
             whose = self._find_rows(np.concatenate(named))
         known = np.flatnonzero(
             (whose >= 0)
-            & np.concatenate([np.ones(0, np.bool_), *(file.is_finite for file in files)])
+            & np.concatenate([np.ones(0, np.bool_), *(f.is_finite_by_message for f in files)])
         )
         order = known[np.argsort(whose[known], kind="stable")]
         users = whose[order]

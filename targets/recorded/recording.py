@@ -392,10 +392,10 @@ class Recording:
         finite.
         """
         # Messages that are not finite are left out later, when their rounds are read.
-        files = [file for each in self.rounds for file in (*each.uploads, *each.cleartext)]
+        files = [f for recorded in self.rounds for f in (*recorded.uploads, *recorded.cleartext)]
         models = [self.release, *(recorded.broadcast for recorded in self.rounds)]
         sums = [recorded.aggregate for recorded in self.rounds]
-        parts = {"messages": [flag for file in files for flag in file.is_finite.tolist()]}
+        parts = {"messages": [flag for f in files for flag in f.is_finite_by_message.tolist()]}
         for what, stored in (("models", models), ("sums", sums)):
             parts[what] = [tensors.is_finite for tensors in stored if tensors is not None]
         notes = []
@@ -408,7 +408,7 @@ class Recording:
                 )
             if lost:
                 notes.append(f"{lost:,} of {len(flags):,} {what} hold NaN or infinities: left out.")
-        named = [(file.senders, file.is_finite) for file in files if file.senders is not None]
+        named = [(f.senders, f.is_finite_by_message) for f in files if f.senders is not None]
         if named:
             every, kept = (np.concatenate(column) for column in zip(*named, strict=True))
             if len(silent := np.setdiff1d(every, every[kept])):

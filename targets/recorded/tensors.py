@@ -63,7 +63,7 @@ SENDERS_NAME, COUNTS_SUFFIX = "senders", "counts"
 # Maximum size of a file in bytes.
 MAX_FILE_BYTES = 2**40
 # Maximum size in bytes of one array of senders or of row counts in a compressed file.
-MAX_INDEX_ARRAY_BYTES = 2**28
+MAX_PER_MESSAGE_ARRAY_BYTES = 2**28
 # Maximum number of characters in a sender's name.
 MAX_SENDER_CHARS = 1024
 # Maximum number of arrays in a file.
@@ -264,12 +264,12 @@ class SafetensorsFile(ArrayFile):
 class NpzFile(ArrayFile):
     """An npz file of named arrays; to read a slice, all numbers before the slice are read, too.
 
-    max_index_bytes: maximum size in bytes of an array with one entry per message
+    max_per_message_array_bytes: maximum size in bytes of an array with one entry per message
     allowed_names: names of the arrays that are read; if empty, all arrays are read
     text_names: names of the arrays that may hold texts instead of numbers
     """
 
-    max_index_bytes: ClassVar[int] = MAX_INDEX_ARRAY_BYTES
+    max_per_message_array_bytes: ClassVar[int] = MAX_PER_MESSAGE_ARRAY_BYTES
     allowed_names: ClassVar[Collection[str]] = ()
     text_names: ClassVar[Collection[str]] = (SENDERS_NAME,)
 
@@ -296,7 +296,7 @@ class NpzFile(ArrayFile):
                         elements = max(self.n_fortran_elements, math.prod(head.shape))
                         object.__setattr__(self, "n_fortran_elements", elements)
                     if self._is_index(name):
-                        if size > (limit := self.max_index_bytes):
+                        if size > (limit := self.max_per_message_array_bytes):
                             raise ValueError(f"{size:,} bytes of {name!r}, above limit {limit:,}")
                         index[name] = _read_slice(file, head, slice(None))
         return heads, index
@@ -529,7 +529,7 @@ class MessageFile:
         return pieces
 
     @cached_property
-    def is_finite(self) -> NDArray[np.bool_]:
+    def is_finite_by_message(self) -> NDArray[np.bool_]:
         """Flags of the n messages: whether all numbers of a message are finite, bool (n,).
 
         All numbers are read on the first access.

@@ -59,16 +59,16 @@ class TrainingCost:
         interactions: Interactions,
         *,
         rounds: float,
-        senders: float,
+        senders_per_round: float,
         width: float = 1,
         passes: float | None = None,
         negatives: float = 0,
-        reports: float = 0,
-        dense: float | None = None,
-        numbers: float | None = None,
-        bytes: float | None = None,
-        held: float = 0,
-        made: float = 0,
+        n_reports_per_message: float = 0,
+        n_dense_values: float | None = None,
+        n_message_values: float | None = None,
+        message_bytes: float | None = None,
+        n_other_memory_values: float = 0,
+        n_computed_values: float = 0,
     ) -> TrainingCost:
         """Estimates the cost of one training from the sizes of the system and its data.
 
@@ -76,19 +76,23 @@ class TrainingCost:
         ----------
         interactions : training data; they give the numbers of users, items and interactions.
         rounds : number of rounds.
-        senders : number of clients that send a message in one round.
+        senders_per_round : number of clients that send a message in one round.
         width : number of model parameters per user and per item.
         passes : number of passes over the training examples in the whole training; None: one per
             round.
         negatives : number of negative examples per interaction.
-        reports : number of reports in one message; a report is one randomized number.
-        dense : number of values in a message besides the item table. The table is stored as the
-            sender's rows. None: the message is the item table alone, stored as rank-one factors.
-        numbers : number of values in one message; None: estimated from ``width`` and ``dense``.
-        bytes : storage of one message in bytes; None: estimated from ``width`` and ``dense``.
-        held : number of further values of 4 bytes in memory, besides tables and training examples.
-        made : number of values that a client computes for one message, besides the passes over the
-            data.
+        n_reports_per_message : number of reports in one message; a report is one randomized number.
+        n_dense_values : number of values in a message besides the item table. The table is stored
+            as the sender's rows. None: the message is the item table alone, stored as rank-one
+            factors.
+        n_message_values : number of values in one message; None: estimated from ``width`` and
+            ``n_dense_values``.
+        message_bytes : storage of one message in bytes; None: estimated from ``width`` and
+            ``n_dense_values``.
+        n_other_memory_values : number of further values of 4 bytes in memory, besides tables and
+            training examples.
+        n_computed_values : number of values that a client computes for one message, besides the
+            passes over the data.
         """
         import numpy as np
 
@@ -97,19 +101,19 @@ class TrainingCost:
         examples = float(profiles.sum()) * (1 + negatives)
         table = width * items
         # Factors: a vector of ``width`` values, and 12 bytes for each of the sender's interactions.
-        usual = 12 * profiles.sum() / max(1, users) + 4 * width + 5 * reports
-        if dense is not None:
-            table += dense
-            usual = 4 * dense + (4 * width + 8) * min(items, examples / max(1, users))
+        usual = 12 * profiles.sum() / max(1, users) + 4 * width + 5 * n_reports_per_message
+        if n_dense_values is not None:
+            table += n_dense_values
+            usual = 4 * n_dense_values + (4 * width + 8) * min(items, examples / max(1, users))
         largest = 3 * float(profiles.max(initial=0)) * (1 + negatives)
         return cls(
             rounds=rounds,
-            senders_per_round=senders,
-            n_message_values=table if numbers is None else numbers,
-            message_bytes=usual if bytes is None else bytes,
-            n_memory_values=width * users + table + largest + held,
+            senders_per_round=senders_per_round,
+            n_message_values=table if n_message_values is None else n_message_values,
+            message_bytes=usual if message_bytes is None else message_bytes,
+            n_memory_values=width * users + table + largest + n_other_memory_values,
             n_updates=(rounds if passes is None else passes) * max(examples * width, _PASS)
-            + rounds * senders * (made + 30 * reports),
+            + rounds * senders_per_round * (n_computed_values + 30 * n_reports_per_message),
         )
 
     @property

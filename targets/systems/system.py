@@ -174,8 +174,8 @@ class System(Checked, Target, ABC):
         """
         usual = {
             "rounds": self.n_training_steps,
-            "senders": 0 if self.is_central else interactions.n_users,
-            "reports": self.sizes.reports or 0,
+            "senders_per_round": 0 if self.is_central else interactions.n_users,
+            "n_reports_per_message": self.sizes.reports or 0,
         }
         changed = usual | self.get_training_cost_args(interactions)
         return base.TrainingCost.estimate(interactions, **changed)

@@ -278,19 +278,19 @@ class CheckedClient:
 
 
 def check_arrays(
-    arrays: ClientMessage, like: Mapping[str, tuple[int, ...]], what: str, where: str, remedy: str
+    arrays: ClientMessage, shapes: Mapping[str, tuple[int, ...]], what: str, where: str, remedy: str
 ) -> None:
     """Raises InputError unless arrays have the expected shapes and finite numbers.
 
     arrays: the arrays, by name
-    like: expected shapes, by name
+    shapes: expected shapes, by name
     what: name of the arrays in error messages
     where: text on their origin in error messages
     remedy: advice in the message if shapes differ
     """
-    shapes = {name: array.shape for name, array in arrays.items()}
-    for name in sorted(shapes.keys() | like.keys()):
-        expected, shape = (each.get(name, "none (no such array)") for each in (like, shapes))
+    got = {name: array.shape for name, array in arrays.items()}
+    for name in sorted(got.keys() | shapes.keys()):
+        expected, shape = (each.get(name, "none (no such array)") for each in (shapes, got))
         if expected != shape:
             raise InputError(
                 f"Expected {name!r} of shape {expected} in {what}, got {shape}{where}. {remedy}"

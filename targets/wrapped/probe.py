@@ -31,7 +31,7 @@ _ALONE = 300  # maximum number of seconds of a call in a new process
 
 # Function of the number of items that returns the first model and its structure; both are None if
 # the server broadcasts no model.
-ModelByItemCount = Callable[[int], tuple[Broadcast | None, ArrayStructure | None]]
+ModelMaker = Callable[[int], tuple[Broadcast | None, ArrayStructure | None]]
 # Function of a number of rounds that yields, for each round, its number (from 1) and the messages
 # that several devices with equal histories send.
 MessageRepeater = Callable[[int], Iterator[tuple[int, list[ClientMessage]]]]
@@ -61,7 +61,7 @@ class ProbeResult:
 
 def probe_client(
     function: SystemOwnerFunction,
-    make_model: ModelByItemCount,
+    make_model: ModelMaker,
     interactions: Interactions,
     *,
     kinds: Mapping[str, Payload],
@@ -165,7 +165,7 @@ def _note_on_seeds(
     )
 
 
-def _can_take_more(trial: _Trial, make_model: ModelByItemCount, history: History) -> bool:
+def _can_take_more(trial: _Trial, make_model: ModelMaker, history: History) -> bool:
     """Returns whether model and client also work with four more items than the data have."""
     more = history.n_items + _MORE_ITEMS
     try:

@@ -259,10 +259,10 @@ class WrappedSystem(System):
         They are the number and size of the messages, and the time of the client's calls.
         """
         return {
-            "senders": max(1, round(self.share * interactions.n_users)),
-            "numbers": self.upload_bytes // 4,
-            "bytes": self.upload_bytes,
-            "made": self.upload_seconds * systems.UPDATES_PER_SECOND,
+            "senders_per_round": max(1, round(self.share * interactions.n_users)),
+            "n_message_values": self.upload_bytes // 4,
+            "message_bytes": self.upload_bytes,
+            "n_computed_values": self.upload_seconds * systems.UPDATES_PER_SECOND,
         }
 
     @property
@@ -308,11 +308,11 @@ class WrappedSystem(System):
                 return convert_event_or_raise(self.proof[horizon], claims[0].adjacency)
         return super().get_event(scope, population)
 
-    def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[WrappedSystem, str]:
+    def drop_refuted_proofs(self, message_repeater: MessageRepeater) -> tuple[WrappedSystem, str]:
         """Tests the noise of messages; returns the system, without refuted proofs, and a note.
 
         Here there is no test: the result is the system itself and an empty note. A subclass may
-        test the messages that ``repeated`` yields, of devices with equal histories.
+        test the messages that ``message_repeater`` yields, of devices with equal histories.
         """
         return self, ""
 
@@ -491,10 +491,10 @@ class WrappedSystem(System):
         _, structure = self.make_first_model(profiles.n_items)
         model = None if broadcast is None or structure is None else structure.rebuild(broadcast)
 
-        def message(history: History, rng: Generator) -> Any:
+        def make_message(history: History, rng: Generator) -> Any:
             return self.client(history, model, rng)
 
-        return message, [History.for_user(profiles, user) for user in range(profiles.n_users)]
+        return make_message, [History.for_user(profiles, user) for user in range(profiles.n_users)]
 
     def _find_example(
         self,

@@ -37,7 +37,7 @@ ACCEPTED: dict[str, tuple[object, ...]] = {
     "NonNegative": (0, 1e300),
     "Share": (1, 1.0, 1e-9),
     "OpenUnitInterval": (0.5, 1e-9),
-    "ShareOrZero": (0, 0.0, 0.999),
+    "ShareBelow1": (0, 0.0, 0.999),
     "Probability": (0, 1, 0.5),
 }
 REFUSED: dict[str, tuple[object, ...]] = {
@@ -51,7 +51,7 @@ REFUSED: dict[str, tuple[object, ...]] = {
     "NonNegative": (-1e-9, math.inf),
     "Share": (0, 1.01),
     "OpenUnitInterval": (0, 1),
-    "ShareOrZero": (-0.1, 1),
+    "ShareBelow1": (-0.1, 1),
     "Probability": (-0.1, 1.01),
 }
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareOrZero, check_settings
+from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareBelow1, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class TwoRoundNoise(Checked):
     # replace noise.
 
     n_users: Count
-    omega: ShareOrZero
+    omega: ShareBelow1
     masked: CountOrZero
     replaced: CountOrZero
     colluding: CountOrZero = 0
@@ -153,33 +153,34 @@ class TwoRoundNoise(Checked):
 
 
 def min_variance(
-    *, omega: float, colluding: float = 0.0, announced: float = 1.0, repaired: bool = False
+    *, omega: float, colluding_share: float = 0.0, overstated: float = 1.0, repaired: bool = False
 ) -> float:
     """Returns the smallest variance of the noise that hides a gradient, over all possible dropouts.
 
     omega: largest share of users who drop out, in [0, 1)
-    colluding: share of all users who reveal their gradients and noise to the server, in [0, 1)
-    announced: announced number of survivors of round 1, divided by the true number: a factor L of
+    colluding_share: share of all users who reveal their gradients and noise to the server, in
+        [0, 1)
+    overstated: announced number of survivors of round 1, divided by the true number: a factor L of
         at least 1, and 1 for an honest server
     repaired: whether clients follow the repaired protocol
 
     The variance is ``TwoRoundNoise.variance``, in units of sigma^2. The result is
 
-        v = (1 - omega - colluding)/((1 - omega) (1 + L)),    with L in place of 1 + L if repaired,
+        v = (1 - omega - c)/((1 - omega) (1 + L)),    with L in place of 1 + L if repaired,
 
-    or 0 if colluding users leave no noise. If all are honest, v is 1/2 for every omega, or 1 if
-    repaired. Raises InputError for arguments outside their ranges.
+    for c = ``colluding_share``, or 0 if colluding users leave no noise. If all are honest, v is 1/2
+    for every omega, or 1 if repaired. Raises InputError for arguments outside their ranges.
     """
     # Derivation: the noise of a survivor of round 2 has at most the variance of round 1, so that a
     # dropout in round 2 only adds noise. Without such dropouts, and if m of n users survive round
-    # 1, v is (m - colluding n)/((1 - omega) n + L m), or (m - colluding n)/(L m) if repaired. Both
-    # increase with m, so that v is smallest at m = (1 - omega) n. The repaired v is the limit as m
-    # falls to (1 - omega) n. It is also the smallest variance of the final sum, whether the
-    # protocol is repaired or not.
-    for name, share in (("omega", omega), ("colluding", colluding)):
+    # 1, v is (m - c n)/((1 - omega) n + L m), or (m - c n)/(L m) if repaired. Both increase with m,
+    # so that v is smallest at m = (1 - omega) n. The repaired v is the limit as m falls to (1 -
+    # omega) n. It is also the smallest variance of the final sum, whether the protocol is repaired
+    # or not.
+    for name, share in (("omega", omega), ("colluding_share", colluding_share)):
         if not 0.0 <= share < 1.0:
             raise InputError(f"Expected {name} in [0, 1), got {share!r}. Give a share of users.")
-    if not 1.0 <= announced < math.inf:
-        raise InputError(f"Expected finite announced >= 1, got {announced=}. Give 1 or more.")
-    honest = max(0.0, 1.0 - omega - colluding) / (1.0 - omega)
-    return honest / (announced if repaired else 1.0 + announced)
+    if not 1.0 <= overstated < math.inf:
+        raise InputError(f"Expected finite overstated >= 1, got {overstated=}. Give 1 or more.")
+    honest = max(0.0, 1.0 - omega - colluding_share) / (1.0 - omega)
+    return honest / (overstated if repaired else 1.0 + overstated)

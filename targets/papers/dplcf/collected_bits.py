@@ -226,7 +226,7 @@ class ItemKnn(BitUploadSystem):
         # The server counts, for each pair of items, the users who uploaded a 1 for both. One fast
         # matrix product computes all counts: 3000 pairs are charged as one operation.
         pairs = interactions.n_items**2
-        return {"held": pairs, "made": pairs / 3000}
+        return {"n_other_memory_values": pairs, "n_computed_values": pairs / 3000}
 
     def learn_model(self, uploads: Uploads, rng: np.random.Generator) -> TrainingResult:
         """Finds the most similar items of every item from the uploaded bits, and publishes them.

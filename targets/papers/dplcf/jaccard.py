@@ -132,7 +132,7 @@ def estimate_jaccard(
     return similarity
 
 
-def find_jaccard_by_inverse(
+def estimate_jaccard_by_inverse(
     counts: Floats, n_users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of the items ``rows`` to all items, by an inverse of A.
@@ -198,7 +198,7 @@ def find_neighbourhoods(
     ``n_users``: number of users.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
     ``size``: number of neighbours of an item; all other items if the catalogue has too few.
-    ``inverse``: matrix for ``find_jaccard_by_inverse``; None to use ``estimate_jaccard``.
+    ``inverse``: matrix for ``estimate_jaccard_by_inverse``; None to use ``estimate_jaccard``.
 
     Ties are broken by item index.
     """
@@ -210,7 +210,7 @@ def find_neighbourhoods(
         if inverse is None:
             similarity = estimate_jaccard(counts, n_users, p, q, rows)
         else:
-            similarity = find_jaccard_by_inverse(counts, n_users, inverse, rows)
+            similarity = estimate_jaccard_by_inverse(counts, n_users, inverse, rows)
         # An item is never its own neighbour.
         similarity[np.arange(len(similarity)), np.arange(len(counts))[rows]] = -1.0
         items[rows] = _find_largest(similarity, size)

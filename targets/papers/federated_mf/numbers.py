@@ -183,12 +183,12 @@ def compare_proposition_2_constants() -> Iterator[ClaimedAndComputed]:
     steps. The two constants are for z = 0.7 and z = 2.
     """
 
-    def constant(z: float) -> float:
+    def compute_constant(z: float) -> float:
         """Returns the constant c at noise multiplier ``z``."""
         epsilon = get_authors_epsilon(z, _ETA, STEPS, DELTA)
         return (z * epsilon / _ETA) ** 2 / (STEPS * -math.log(DELTA))
 
-    yield 1.0, constant(0.7) / constant(2.0)
+    yield 1.0, compute_constant(0.7) / compute_constant(2.0)
 
 
 def compare_epsilons_by_accountant() -> Iterator[ClaimedAndComputed]:
@@ -301,7 +301,7 @@ def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
     messages = np.vstack([sum_of_firsts, np.hstack([-np.eye(n), np.eye(n)])])
     summed = np.vstack([messages[0], messages[1:].sum(axis=0)])
 
-    def unknown_share(rows: Floats) -> float:
+    def compute_unknown_share(rows: Floats) -> float:
         """Returns the smallest variance with which a constant added to the first observed sum can
         be estimated without bias.
 
@@ -311,7 +311,7 @@ def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
         signal = np.eye(len(rows))[0]
         return 1.0 / float(signal @ np.linalg.solve(covariance, signal))
 
-    yield unknown_share(summed), unknown_share(messages)
+    yield compute_unknown_share(summed), compute_unknown_share(messages)
 
 
 def compare_dropout_variance_share() -> Iterator[ClaimedAndComputed]:

@@ -121,7 +121,7 @@ class RatingGraphSystem(System):
         return 0.0
 
     @abstractmethod
-    def count_messages_per_user(self, population: Population) -> int:
+    def count_messages_with_user(self, population: Population) -> int:
         """Returns the largest number of messages in a training that depend on one user."""
 
     def make_randomizer(self, population: Population) -> ComponentLaplace:
@@ -163,7 +163,7 @@ class RatingGraphSystem(System):
         The messages are those in the horizon of ``scope``: a round or a training.
         """
         training = scope.horizon is Horizon.TRAINING
-        return Repeated(one, self.count_messages_per_user(population)) if training else one
+        return Repeated(one, self.count_messages_with_user(population)) if training else one
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the noise on all messages in the horizon of ``scope``.
@@ -181,7 +181,7 @@ class RatingGraphSystem(System):
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         spent = self.entry_epsilon if one else self.make_randomizer(population).epsilon
         spent += self.data_noise_epsilon * (1 if one else population.n_items * self.dimension)
-        count = self.count_messages_per_user(population) if training else 1
+        count = self.count_messages_with_user(population) if training else 1
         return dp.SelfComposedDpEvent(dp.PureDpEvent(spent), count)
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
@@ -190,7 +190,7 @@ class RatingGraphSystem(System):
         """
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
         numbers = self.count_model_weights(sizes)
-        return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
+        return {"width": self.dimension, "n_message_values": numbers, "message_bytes": 4 * numbers}
 
     def count_model_weights(self, population: Population) -> int:
         """Returns the number of trained weights: all entries of the item table and the layer A."""
@@ -233,7 +233,7 @@ class RatingGraphSystem(System):
         mine = _mark_interactions(ratings) @ np.asarray(model["item"], np.float64) / counts
         return (mine, 1.0) if neighbours is None else ((mine + neighbours) / 2.0, 0.5)
 
-    def average_neighbours(
+    def compute_neighbour_means(
         self, ratings: sparse.csr_array, model: Broadcast, own_vectors: Floats | float = 0.0
     ) -> Floats:
         """Computes all users' embeddings, and returns their mean over each user's neighbours, one

@@ -61,14 +61,14 @@ def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
     confidence = np.where(held, 1.0 + system.alpha, 1.0)
 
     # The loss of equation 1 with the item matrix ``at`` and fixed user vectors.
-    def loss(at: Floats) -> float:
+    def compute_loss(at: Floats) -> float:
         fit = (confidence * (held - vectors @ at.T) ** 2).sum()
         return float(fit + system.regularization * ((vectors**2).sum() + (at**2).sum()))
 
     users, entries = np.arange(3)[:, None], np.arange(8)
     each = system.compute_gradient_entries(_SMALL.ratings, vectors, items, users, entries)
     step = 1e-3 * (each.mean(axis=0).reshape(4, 2) + 2 * system.regularization * items)
-    yield -1.0, float(np.sign(loss(items - step) - loss(items)))
+    yield -1.0, float(np.sign(compute_loss(items - step) - compute_loss(items)))
 
 
 def compare_sent_user_vector_counts() -> Iterator[ClaimedAndComputed]:

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.grid import convert_to_uniform
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.fmf_ldp import implicit_mf
-from fedrec_auditor.targets.settings import Count, Epsilon, NoiseSetting, Positive, ShareOrZero
+from fedrec_auditor.targets.settings import Count, Epsilon, NoiseSetting, Positive, ShareBelow1
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population, UtilityTest
@@ -72,7 +72,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 
     epsilon: Annotated[Epsilon, "epsilon of one report"] = 2.5
     reports: Count = 100
-    colluding: ShareOrZero = 0.0
+    colluding: ShareBelow1 = 0.0
 
     unprotected_name = "fcf"
     noise_setting = NoiseSetting(budget_names=("epsilon",))

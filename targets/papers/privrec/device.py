@@ -25,12 +25,12 @@ of the device's examples. After the first axis, "genre" (n, g, d) and layers are
 """
 
 
-def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
-    """Computes the logits of items with the genre ``flags`` on n devices, shape (n, items): scores
+def compute_logits(weights: Mapping[str, Tensor], genre_flags: Tensor) -> Tensor:
+    """Computes the logits of items with ``genre_flags`` on n devices, shape (n, items): scores
     before the sigmoid (equation 1).
 
     ``weights``: weights of the devices; "item" has the embeddings of the items to score.
-    ``flags``: whether an item has a genre, 1 or 0, shape (n, items, g), for g genres.
+    ``genre_flags``: whether an item has a genre, 1 or 0, shape (n, items, g), for g genres.
 
     A device's result does not depend on the other devices.
     """
@@ -47,9 +47,9 @@ def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
         if last.shape[1] > genre.shape[2]:  # one input per genre
             parts = (genre[:, :, None] @ last.reshape(*genre.shape, last.shape[-1]))[:, :, 0]
         else:
-            flags = flags / flags.sum(dim=-1, keepdim=True).clamp(min=1)
+            genre_flags = genre_flags / genre_flags.sum(dim=-1, keepdim=True).clamp(min=1)
             parts = genre @ last
-        hidden = hidden + flags @ parts
+        hidden = hidden + genre_flags @ parts
     for layer in range(2, network.N_HIDDEN_LAYERS + 1):
         hidden = torch.relu(hidden) @ weights[f"mlp{layer}.weight"]
         hidden = hidden + weights[f"mlp{layer}.bias"][:, None]
@@ -58,22 +58,23 @@ def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
 
 
 def compute_loss(
-    weights: Weights, flags: Tensor, labels: Tensor, example_weights: Tensor
+    weights: Weights, genre_flags: Tensor, labels: Tensor, example_weights: Tensor
 ) -> Tensor:
     """Computes the loss of equation 2 (cross-entropy), summed over devices and over examples, from
-    genre ``flags`` and ``labels``.
+    ``genre_flags`` and ``labels``.
 
     ``weights``: weights of n devices, by name.
-    ``flags``: whether an example's item has a genre, 1 or 0, shape (n, items, g), for g genres.
+    ``genre_flags``: whether an example's item has a genre, 1 or 0, shape (n, items, g), for g
+        genres.
     ``labels``: labels of the examples, 0 or 1, shape (n, items).
     ``example_weights``: factor of each example's loss, shape (n, items).
     """
-    logits = compute_logits(weights, flags)
+    logits = compute_logits(weights, genre_flags)
     return binary_cross_entropy_with_logits(logits, labels, example_weights, reduction="sum")
 
 
 def compute_gradients(
-    weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, example_weights: Tensor
+    weights: Mapping[str, Tensor], genre_flags: Tensor, labels: Tensor, example_weights: Tensor
 ) -> Weights:
     """Computes the gradient of every device's loss with respect to the device's own weights.
 
@@ -83,7 +84,7 @@ def compute_gradients(
     # Each device has its own weights, so that the sum of all losses gives the gradient of each
     # device's loss.
     live = {name: value.requires_grad_() for name, value in weights.items()}
-    loss = compute_loss(live, flags, labels, example_weights)
+    loss = compute_loss(live, genre_flags, labels, example_weights)
     found = torch.autograd.grad(loss, list(live.values()), allow_unused=True)
     return {name: g for name, g in zip(live, found, strict=True) if g is not None}
 
@@ -280,7 +281,7 @@ def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weigh
     query = (place < sizes).to(devices.labels.dtype) - support
 
     # Sum over devices of the mean loss of the ``chosen`` examples (0 or 1).
-    def total(weights: Weights, chosen: Tensor) -> Tensor:
+    def sum_losses(weights: Weights, chosen: Tensor) -> Tensor:
         mean = chosen / chosen.sum(dim=1, keepdim=True).clamp(min=1.0)
         parts = []
         for at in range(0, width, size):
@@ -292,9 +293,9 @@ def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weigh
 
     now = start
     for _ in range(local.n_epochs):
-        slope = torch.autograd.grad(total(now, support), list(now.values()), create_graph=True)
+        slope = torch.autograd.grad(sum_losses(now, support), list(now.values()), create_graph=True)
         now = {k: v - local.learning_rate * g for (k, v), g in zip(now.items(), slope, strict=True)}
-    found = torch.autograd.grad(total(now, query), list(start.values()))
+    found = torch.autograd.grad(sum_losses(now, query), list(start.values()))
     change = {name: -g for name, g in zip(start, found, strict=True)}
     diverged = ~has_finite_weights(change)
     for value in change.values():
@@ -303,7 +304,7 @@ def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weigh
 
 
 def score_all_items(
-    devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor
+    devices: Devices, weights: Weights, broadcast: Broadcast, genre_flags: Tensor
 ) -> Tensor:
     """Computes the scores of all items on each device, shape (n, n_items).
 
@@ -311,11 +312,11 @@ def score_all_items(
     ``weights``: trained weights of the devices, by name.
     ``broadcast``: the broadcast model, whose embeddings are used for items on which a device has
         not trained.
-    ``flags``: whether an item has a genre, 1 or 0, shape (n_items, g), for g genres.
+    ``genre_flags``: whether an item has a genre, 1 or 0, shape (n_items, g), for g genres.
     """
     # Scores that overflow in single precision are computed in double precision.
     n, rows = len(devices.examples), weights[ITEM]
-    table = torch.zeros((flags.shape[0], rows.shape[2]), dtype=rows.dtype, device=rows.device)
+    table = torch.zeros((genre_flags.shape[0], rows.shape[2]), dtype=rows.dtype, device=rows.device)
     if ITEM in broadcast:
         table = torch.as_tensor(np.array(broadcast[ITEM]), dtype=rows.dtype, device=rows.device)
     every = table.expand(n, *table.shape).clone()
@@ -324,7 +325,7 @@ def score_all_items(
     items = torch.as_tensor(devices.examples.item_ids[index])
     device, example = (torch.as_tensor(axis) for axis in index)
     every[device, items] = rows[device, example]
-    whole, kinds = weights | {ITEM: every}, flags.expand(n, *flags.shape)
+    whole, kinds = weights | {ITEM: every}, genre_flags.expand(n, *genre_flags.shape)
     with torch.no_grad():
         found = compute_logits(whole, kinds)
         if not found.isfinite().all():  # products of five huge single-precision weights fit

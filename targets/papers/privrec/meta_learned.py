@@ -267,9 +267,9 @@ class MetaLearnedSystem(system.NoiselessSystem):
         senders = self.count_clients(interactions)
         epochs = self.rounds * self.local_epochs * senders / max(1, interactions.n_users)
         return {
-            "senders": 0 if self.is_central else senders,
+            "senders_per_round": 0 if self.is_central else senders,
             "width": self.embedding,
-            "dense": sum(math.prod(shape) for name, shape in shapes.items() if name != ITEM),
+            "n_dense_values": sum(math.prod(shape) for k, shape in shapes.items() if k != ITEM),
             "negatives": self.negatives,
             "passes": epochs * (1 + self.width / 10),
         }

@@ -199,15 +199,15 @@ def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
     system = DpPrivrec()
     one = _make_round(system)
 
-    def bit(norm: float) -> float:
+    def compute_bit(norm: float) -> float:
         share = float(one.compute_noiseless(np.array([norm]))[-1])
         return share * one.batch - (one.batch - 1)
 
     bound, rounds = system.initial_clip, 0
     while bound > 1e-9:
-        bound -= system.clip_rate * (bit(2 * one.clip) - system.quantile)
+        bound -= system.clip_rate * (compute_bit(2 * one.clip) - system.quantile)
         rounds += 1
-    yield 0.0, bit(2 * one.clip)
+    yield 0.0, compute_bit(2 * one.clip)
     yield math.inf, float(rounds)
 
 
@@ -307,12 +307,12 @@ def compare_multipliers_by_clip() -> Iterator[ClaimedAndComputed]:
     """
 
     # The joint noise multiplier at the clipping bound ``clip``.
-    def multiplier(clip: float) -> float:
+    def compute_multiplier(clip: float) -> float:
         system = DpPrivrec(as_published=False, server_rate=1.0, initial_clip=clip)
         ratio = np.linalg.norm(_list_moves(system) / _make_round(system).noise_scale, axis=1)
         return 1.0 / float(ratio.max())
 
-    yield multiplier(40.0), multiplier(5.0)
+    yield compute_multiplier(40.0), compute_multiplier(5.0)
 
 
 def compare_epsilons_by_rounds() -> Iterator[ClaimedAndComputed]:

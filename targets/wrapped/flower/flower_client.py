@@ -47,13 +47,13 @@ class LoaderPatch:
 
     @classmethod
     def create(
-        cls, loader: str | Callable[..., Any], adapt: Callable[..., Any] | None
+        cls, loader: str | Callable[..., Any], adapt_history: Callable[..., Any] | None
     ) -> LoaderPatch:
         """Creates a replacement of the function by which a Flower app loads its data.
 
         loader: the app's function, or its name as "module:function" or "module.function"
-        adapt: function that converts a user's history to the form that the app expects; None if the
-            app takes a history unconverted
+        adapt_history: function that converts a user's history to the form that the app expects;
+            None if the app takes a history unconverted
 
         Raises InputError if the loader does not exist, or is not written in Python.
         """
@@ -71,7 +71,7 @@ class LoaderPatch:
                 f"Expected data to name a function written in Python, got {function!r:.60}. Name "
                 "the app's function that returns the device's data."
             )
-        return cls(getattr(function, "__func__", function), adapt or (lambda history: history))
+        return cls(getattr(function, "__func__", function), adapt_history or (lambda h: h))
 
     @property
     def name(self) -> str:
@@ -273,16 +273,16 @@ class FlowerClient:
             return request, make_ffn(chain.inner_function, mods)(request, context)
 
 
-def make_train_message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:
+def make_train_message(config: Mapping[str, Any], model: Mapping[str, Any], is_legacy: bool) -> Any:
     """Creates Flower's TRAIN message, by which a server sends a model to a client.
 
     config: configuration for the client
     model: arrays of the model, by name
-    legacy: whether the message gets the form of Flower's older interface
+    is_legacy: whether the message gets the form of Flower's older interface
     """
     from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-    if legacy:
+    if is_legacy:
         from flwr.common import FitIns, ndarrays_to_parameters
         from flwr.compat.common.recorddict_compat import fitins_to_recorddict
 

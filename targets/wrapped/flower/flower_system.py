@@ -187,18 +187,18 @@ class FlowerSystem(WrappedSystem):
         unaudited = () if self.client.has_metadata else (flower_promise.UNAUDITED_METADATA_NOTE,)
         return known, (*notes, *unaudited)
 
-    def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[FlowerSystem, str]:
+    def drop_refuted_proofs(self, message_repeater: MessageRepeater) -> tuple[FlowerSystem, str]:
         """Tests the noise of messages; returns the system, without refuted proofs, and a note.
 
         The proofs of all promises are dropped if messages have less noise than promised, or if two
         rounds use equal noise. An app with the promised noise fails the test with a probability of
-        about 10^-5. ``repeated`` yields messages of devices with equal histories.
+        about 10^-5. ``message_repeater`` yields messages of devices with equal histories.
         """
         noisy = [promise for promise in self.promises if promise.randomizer is not None]
         if not noisy:
             return self, ""
         rounds = min(self.rounds, _ROUNDS)
-        if not (why := _test_noise(noisy[0], repeated(rounds))):
+        if not (why := _test_noise(noisy[0], message_repeater(rounds))):
             tested = f"The noise of {noisy[0].source} was tested in the first {rounds} rounds only."
             return self, tested if rounds < self.rounds else ""
         unproved = tuple(replace(each, proof_gap=why, randomizer=None) for each in self.promises)

@@ -202,13 +202,13 @@ class ObjPertb(System):
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns keyword arguments of ``TrainingCost.estimate``, for the cost of a training.
 
-        ``senders``: number of messages: 1, the published item table.
+        ``senders_per_round``: number of messages: 1, the published item table.
         ``width``: number of entries per row of the item table.
-        ``bytes``: size of the item table.
+        ``message_bytes``: size of the item table.
         ``passes``: passes over the ratings (``sweeps``).
         """
-        size = 4 * self.factors * interactions.n_items
-        return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
+        args = {"senders_per_round": 1, "width": self.factors, "passes": self.sweeps}
+        return {**args, "message_bytes": 4 * self.factors * interactions.n_items}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Factorizes the ratings, perturbs the objective and publishes the items in one round.
@@ -368,8 +368,8 @@ class GdDr(system.ReportingSystem, LocalMf):
         A message is one report of 5 bytes. Memory includes two tables of the size of the random
         matrix Phi, ``rows`` x n_items.
         """
-        directions = 2 * self.rows * interactions.n_items
-        return super().get_training_cost_args(interactions) | {"bytes": 5, "held": directions}
+        args = {"message_bytes": 5, "n_other_memory_values": 2 * self.rows * interactions.n_items}
+        return super().get_training_cost_args(interactions) | args
 
     @property
     def report_epsilon(self) -> float:

@@ -157,7 +157,7 @@ class HflSgdmf(NoisyMf):
         """
         # User embeddings are fitted before the noisy steps, or move in these steps
         # (``train_both``).
-        return ItemNoise.for_system(self, self.noise_multiplier, moves=self.train_both)
+        return ItemNoise.for_system(self, self.noise_multiplier, trains_users=self.train_both)
 
     def compute_round_epsilon(self, population: Population) -> float:
         """Returns the epsilon of one round's local steps by the authors' accountant (Proposition
@@ -261,7 +261,7 @@ class HflSynsgd(NoisyMf):
         ``n_users`` and ``with_users`` are not used.
         """
         # User embeddings move in every step, without noise.
-        return ItemNoise.for_system(self, self.noise_multiplier, moves=True)
+        return ItemNoise.for_system(self, self.noise_multiplier, trains_users=True)
 
 
 class _ItemSummation(ItemAveraging):
@@ -270,7 +270,7 @@ class _ItemSummation(ItemAveraging):
     message_name = "noisy"
 
     def collect_uploads(
-        self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
+        self, mf: PartyMf, parties: list[Party], shared: Floats, round_index: int
     ) -> Component:
         """Returns the noisy gradient sums of all parties, each with one row per item.
 
@@ -284,7 +284,7 @@ class _ItemSummation(ItemAveraging):
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
             of_users, of_items = descent.sum_gradients(own, shared, ratings, sampled=drawn)
             if self.has_user_embedding_steps:
-                rate, rows = steps.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
+                rate, rows = steps.get_learning_rates(round_index, 1)[0], np.unique(drawn.user_rows)
                 size = np.float32(rate * party.step_size_factor * party.member_share)
                 own[rows] = sgd_mf.project_embeddings(own[rows] - size * of_users[rows], mf.bound)
             rated = np.unique(ratings.indices[drawn.data_indices])
@@ -302,17 +302,17 @@ class _ItemSummation(ItemAveraging):
         return _add_noise(mf, clean, Streams(np.array(seeds, np.uint64)))
 
     def average_tables(
-        self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
+        self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], round_index: int
     ) -> Floats:
         """Returns the next item embeddings, one row per item, from the parties' sums ``sent``.
 
         The server takes a step along the weighted mean of the sums, and projects the embeddings to
         the constraints of equation 6.
         """
-        sums = sent.to_dense(np.arange(len(sent)))
         scales = np.array([[party.member_share, party.step_size_factor] for party in parties]).T
-        step = sgd_mf.get_learning_rate(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
-        moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
+        rate = sgd_mf.get_learning_rate(round_index, mf.steps, mf.learning_rate)
+        step = (rate * scales[0] * scales[1]).astype(np.float32)
+        moved = shared - np.tensordot(step, sent.to_dense(np.arange(len(sent))), 1)
         return sgd_mf.project_embeddings(np.asarray(moved, np.float32), mf.bound)
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:

@@ -32,7 +32,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf, PretrainedMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
-from fedrec_auditor.targets.settings import Count, Positive, Range, ShareOrZero
+from fedrec_auditor.targets.settings import Count, Positive, Range, ShareBelow1
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
@@ -155,8 +155,8 @@ class LflSgdmf(PretrainedMf):
 
     noise_multiplier: float = 12.0
     omega: Annotated[settings.OpenUnitInterval, "tolerated share of dropouts"] = 0.3
-    dropout: Annotated[ShareOrZero, "share of devices that drop out, twice per round"] = 0.0
-    colluding: ShareOrZero = 0.0
+    dropout: Annotated[ShareBelow1, "share of devices that drop out, twice per round"] = 0.0
+    colluding: ShareBelow1 = 0.0
     overstated: Annotated[_Overstated, "|U1| as a lying server announces it, over the truth"] = 1.0
     as_published: Annotated[bool, "the paper's noise; else of two independent parts"] = True
 
@@ -367,8 +367,8 @@ class LflSgdmf(PretrainedMf):
             return shares.variance if joint else shares.claimed_variance
         return secure_aggregation.min_variance(
             omega=self.omega,
-            colluding=self._count_colluders(n_users) / n_users,
-            announced=self.overstated,
+            colluding_share=self._count_colluders(n_users) / n_users,
+            overstated=self.overstated,
             repaired=not (self.as_published and joint),
         )
 
@@ -469,7 +469,7 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
         the end is one pass over the ratings.
         """
         passes = self.rounds * self.local_steps + self.fitting
-        return {"width": self.factors, "dense": 0, "passes": passes}
+        return {"width": self.factors, "n_dense_values": 0, "passes": passes}
 
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams

@@ -115,12 +115,12 @@ class FedGnn(RatingGraphSystem):
         A round has ``cohort`` senders; a message stores the item rows that are sent, and the layer
         A.
         """
-        senders = min(self.cohort, interactions.n_users)
-        rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
+        args, n_users = super().get_training_cost_args(interactions), interactions.n_users
+        rows = interactions.ratings.nnz / max(1, n_users) + self.pseudo
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8) + 4 * self.dimension**2
-        return super().get_training_cost_args(interactions) | {"senders": senders, "bytes": sent}
+        return args | {"senders_per_round": min(self.cohort, n_users), "message_bytes": sent}
 
-    def count_messages_per_user(self, population: Population) -> int:
+    def count_messages_with_user(self, population: Population) -> int:
         """Returns the largest number of messages of one user in a training: one per round."""
         return self.rounds
 
@@ -216,7 +216,7 @@ class FedGnn(RatingGraphSystem):
         own, moments = np.zeros((n, self.dimension)), FedAdam(self.learning_rate)
         for number in range(self.rounds):
             if near is None and number * self.cohort >= self.warm_up * n:
-                near = self.average_neighbours(ratings, model, own)
+                near = self.compute_neighbour_means(ratings, model, own)
             users = np.sort(rng.permutation(n)[: self.cohort])
             streams = Streams.spawn(rng, len(users))
             received = None if near is None else near[users]

@@ -111,7 +111,7 @@ class FedPerGnn(RatingGraphSystem):
         """Returns keyword arguments of ``TrainingCost.estimate``: one sender (a batch of users) per
         round.
         """
-        return super().get_training_cost_args(interactions) | {"senders": 1}
+        return super().get_training_cost_args(interactions) | {"senders_per_round": 1}
 
     def count_batches(self, n_users: int) -> int:
         """Returns the number of full batches per epoch, at least 1.
@@ -120,7 +120,7 @@ class FedPerGnn(RatingGraphSystem):
         """
         return max(1, n_users // self.batch)
 
-    def count_messages_per_user(self, population: Population) -> int:
+    def count_messages_with_user(self, population: Population) -> int:
         """Returns the largest number of messages in a training whose batch contains a given user.
 
         A user is in at most one batch per epoch. Messages of later batches depend on the user only
@@ -144,7 +144,7 @@ class FedPerGnn(RatingGraphSystem):
         for number in range(self.rounds):
             if number % parties == 0:
                 dealt = rng.permutation(interactions.n_users)
-                near = self.average_neighbours(everybody, model, own)
+                near = self.compute_neighbour_means(everybody, model, own)
             users = np.sort(dealt[number % parties * self.batch :][: self.batch])
             ratings = sparse.csr_array(everybody[users])
             one = self.compute_gradients(ratings, model, near[users], own[users])

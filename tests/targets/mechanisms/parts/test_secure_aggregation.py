@@ -107,9 +107,8 @@ def test_colluders_and_false_counts_never_add_variance(run: TwoRoundNoise) -> No
 def test_the_least_variance_is_least_over_all_dropouts(run: TwoRoundNoise) -> None:
     """Search over all numbers of survivors with the same shares of lies and colluders."""
     lie = 1.0 if run.announced is None else run.announced / run.masked
-    least = min_variance(
-        omega=run.omega, colluding=run.colluding / run.n_users, announced=lie, repaired=run.repaired
-    )
+    c = run.colluding / run.n_users
+    least = min_variance(omega=run.omega, colluding_share=c, overstated=lie, repaired=run.repaired)
     assert run.variance >= least - 1e-12
 
 
@@ -118,7 +117,7 @@ def test_the_least_variance_is_reached_in_the_limit(repaired: bool) -> None:
     n, lie = 100_000, 1.5
     told = {"colluding": 10_000, "announced": lie * 60_001, "repaired": repaired}
     worst = replace(make_shares(n, 0.4, 60_001, 60_001), **told)
-    least = min_variance(omega=0.4, colluding=0.1, announced=lie, repaired=repaired)
+    least = min_variance(omega=0.4, colluding_share=0.1, overstated=lie, repaired=repaired)
     assert worst.variance == pytest.approx(least, rel=1e-4)
 
 
@@ -129,7 +128,7 @@ def test_known_values_of_the_variance() -> None:
         assert (fewest.variance, fewest.claimed_variance) == pytest.approx((0.5, 1.0))
     assert min_variance(omega=0.3) == min_variance(omega=0.01) == 0.5
     assert min_variance(omega=0.3, repaired=True) == 1.0
-    assert min_variance(omega=0.3, colluding=0.8) == 0.0
+    assert min_variance(omega=0.3, colluding_share=0.8) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -152,7 +151,7 @@ def test_invalid_numbers_are_refused(wrong: dict[str, float], word: str) -> None
         replace(make_shares(), **wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"omega": 1.0}, {"colluding": 1.0}, {"announced": 0.9}])
+@pytest.mark.parametrize("wrong", [{"omega": 1.0}, {"colluding_share": 1.0}, {"overstated": 0.9}])
 def test_invalid_shares_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         min_variance(**{"omega": 0.3, **wrong})

@@ -43,8 +43,8 @@ def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, syst
     """Pair by pair from the four counts of equation 5; blocks of rows give the same result."""
     inverse = system(as_printed=True).misprinted_flip_inverse
     bits = np.random.default_rng(seed).random((30, 4)) < 0.5
-    found = _jaccard.find_jaccard_by_inverse(count_bits(bits), 30, inverse)
-    part = _jaccard.find_jaccard_by_inverse(count_bits(bits), 30, inverse, slice(1, 3))
+    found = _jaccard.estimate_jaccard_by_inverse(count_bits(bits), 30, inverse)
+    part = _jaccard.estimate_jaccard_by_inverse(count_bits(bits), 30, inverse, slice(1, 3))
     np.testing.assert_array_equal(part, found[1:3])
     for i, j in np.ndindex(4, 4):
         n00, _, _, n11 = inverse @ np.bincount(2 * bits[:, i] + bits[:, j], minlength=4)
@@ -56,7 +56,7 @@ def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, syst
 def test_the_right_inverse_gives_the_estimate_within_its_range() -> None:
     bits = np.random.default_rng(3).random((4000, 5)) < 0.5
     p, q = 0.9, 0.1
-    by_pairs = _jaccard.find_jaccard_by_inverse(
+    by_pairs = _jaccard.estimate_jaccard_by_inverse(
         count_bits(bits), 4000, jaccard.invert_flip_matrix(p, q)
     )
     np.testing.assert_allclose(by_pairs, estimate_jaccard(count_bits(bits), 4000, p, q), rtol=1e-9)

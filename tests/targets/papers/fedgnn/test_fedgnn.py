@@ -72,7 +72,7 @@ def test_neighbours_are_the_mean_over_users_of_shared_items() -> None:
     model = system.draw_initial_model(9, np.random.default_rng(0))
     met = DATA.ratings.toarray() > 0
     users = [model["item"][row].mean(axis=0) for row in met]
-    for user, found in enumerate(system.average_neighbours(DATA.ratings, model)):
+    for user, found in enumerate(system.compute_neighbour_means(DATA.ratings, model)):
         others = [users[v] for i in np.flatnonzero(met[user]) for v in np.flatnonzero(met[:, i])]
         np.testing.assert_allclose(found, np.mean(others, axis=0), atol=1e-6)
 

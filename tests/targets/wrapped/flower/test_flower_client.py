@@ -69,7 +69,7 @@ def test_mods_record_the_messages_of_devices(app: Any) -> None:
 
 
 def test_messages_without_a_round_are_refused() -> None:
-    asked = make_train_message({}, apps.model(), legacy=False)
+    asked = make_train_message({}, apps.model(), is_legacy=False)
     with pytest.raises(InputError, match="Expected the number of the round in a message"):
         RecordUploads("run", n_items=6, writer=RecordedLines())(asked, None, lambda *parts: None)
 
@@ -438,7 +438,7 @@ def test_messages_equal_those_of_flowers_server() -> None:
         (theirs,) = strategy.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), OneNode())
     finally:
         TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id = before
-    ours = make_train_message({"lr": 0.1, "server-round": 1}, apps.model(), legacy=False)
+    ours = make_train_message({"lr": 0.1, "server-round": 1}, apps.model(), is_legacy=False)
     assert ours.metadata.message_type == theirs.metadata.message_type
     assert list(ours.content) == list(theirs.content)
     assert dict(ours.content["config"]) == dict(theirs.content["config"])

@@ -78,19 +78,19 @@ class ItemSplit:
         """Returns all ratings of the items at indices ``member_ids``, users by items."""
         return sparse.csr_array(ratings[:, member_ids])
 
-    def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
+    def get_step_scale(self, n_users: int, n_ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps, at most 1: its number of users over its number of
         ratings.
 
         ``n_users``: number of the party's users.
-        ``ratings``: number of the party's ratings, or an array of such numbers.
+        ``n_ratings``: number of the party's ratings, or an array of such numbers.
 
         The factor is at most 1.
         """
         # In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of
         # rated pairs of a user and an item.
         # A mean below one rating counts as 1, because steps would otherwise be too long.
-        return 1.0 / np.maximum(1.0, ratings / n_users)
+        return 1.0 / np.maximum(1.0, n_ratings / n_users)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,14 @@ class UserSplit:
         """Returns all ratings of the users at indices ``member_ids``, users by items."""
         return sparse.csr_array(ratings[member_ids])
 
-    def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
+    def get_step_scale(self, n_users: int, n_ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
         ``n_users``: number of the party's users.
-        ``ratings``: number of the party's ratings, assumed to be public, or an array of such
+        ``n_ratings``: number of the party's ratings, assumed to be public, or an array of such
             numbers.
         """
-        return n_users / np.maximum(1, ratings)
+        return n_users / np.maximum(1, n_ratings)
 
 
 # Type of the division of the data among parties.

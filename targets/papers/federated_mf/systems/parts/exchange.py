@@ -29,7 +29,7 @@ from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import min_varia
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, party_mf, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import init_embeddings
-from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, PositiveFloat, ShareOrZero
+from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, PositiveFloat, ShareBelow1
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.system import TrainingResult, TrainingRounds, UploadRequest
@@ -82,21 +82,21 @@ class AveragedExchange(party_mf.Exchange):
         first = shared = init_embeddings(rng.random((rows, mf.factors)), mf.bound, mf.spread)
         parties = mf.make_parties(interactions, shared, rng)
         with limit_to_one_thread():
-            for number in range(mf.rounds):
-                sent = self.collect_uploads(mf, parties, shared, number)
+            for round_index in range(mf.rounds):
+                sent = self.collect_uploads(mf, parties, shared, round_index)
                 uploads = Uploads(np.arange(len(parties)), {self.message_name: sent})
                 yield Round(broadcast=self.make_broadcast(shared, first), uploads=uploads)
-                shared = self.average_tables(mf, shared, sent, parties, number)
+                shared = self.average_tables(mf, shared, sent, parties, round_index)
             return self.finish_training(mf, parties, shared, first)
 
     def collect_uploads(
-        self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
+        self, mf: PartyMf, parties: list[Party], shared: Floats, round_index: int
     ) -> Component:
-        """Runs the local steps of round ``number`` in every party (equations 4, 5); returns the
-        uploads, one shared table per party.
+        """Runs the local steps of one round in every party (equations 4, 5); returns the uploads,
+        one shared table per party.
 
         ``shared``: shared embeddings of this round.
-        ``number``: index of the round.
+        ``round_index``: index of the round.
 
         The parties' own tables are updated in place, unless these are user embeddings and
         ``has_user_embedding_steps`` is false.
@@ -108,7 +108,7 @@ class AveragedExchange(party_mf.Exchange):
             party_descent, steps = mf.make_descent(party.trimmed_ratings.shape[0]), mf.local_steps
             tables = self._order_tables(shared, party.own_embeddings)
             scales = self._order_tables(party.step_size_factor, own)
-            after = party.train(party_descent, tables, scales, number * steps, steps)
+            after = party.train(party_descent, tables, scales, round_index * steps, steps)
             out[k], party.own_embeddings = self._order_tables(*after)
         return Dense(out, Payload.MODEL)
 
@@ -120,12 +120,12 @@ class AveragedExchange(party_mf.Exchange):
         return (shared, own) if self.shared_table == "users" else (own, shared)
 
     def average_tables(
-        self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
+        self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], round_index: int
     ) -> Floats:
         """Returns the next shared embeddings: the weighted mean of the parties' tables ``sent``.
 
-        The weights are the parties' shares of all users or items. ``number`` is the index of the
-        round.
+        The weights are the parties' shares of all users or items. ``round_index`` is the index of
+        the round.
         """
         weights = np.array([party.member_share for party in parties])
         tables = sent.to_dense(np.arange(len(sent)))
@@ -183,11 +183,11 @@ class UserAveraging(AveragedExchange):
         users = np.broadcast_to(sent, shape)[request.sender_rows].astype(np.float32)
         users = mf.make_descent(1).clipping.project(users)
 
-        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
+        def init(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             """Returns the broadcast user embeddings and random item embeddings of some parties."""
             return users[block], draw_user_item_vectors(mf, part, own)[1]
 
-        after, _ = mf.train_devices(request, mf.local_steps, begin)
+        after, _ = mf.train_devices(request, mf.local_steps, init)
         return {"users": Dense(after[:, None, :], Payload.MODEL)}
 
 
@@ -261,11 +261,11 @@ class ItemAveraging(AveragedExchange):
         # the gradients.
         items, first = get_broadcast_items(mf, request)
 
-        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
+        def init(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             """Returns initial user embeddings and the broadcast item embeddings of some parties."""
             return init_user_embeddings(mf, part, first, own), np.tile(items, (len(block), 1))
 
-        _, moved = mf.train_devices(request, mf.local_steps, begin, self.has_user_embedding_steps)
+        _, moved = mf.train_devices(request, mf.local_steps, init, self.has_user_embedding_steps)
         return {self.message_name: Dense(moved, Payload.MODEL)}
 
 
@@ -374,16 +374,15 @@ def get_broadcast_items(mf: PartyMf, request: UploadRequest) -> tuple[Floats, Fl
 
 
 def init_user_embeddings(
-    mf: PartyMf, full: sparse.csr_array, first: Floats, own: Streams
+    mf: PartyMf, ratings: sparse.csr_array, first: Floats, own: Streams
 ) -> Floats:
     """Returns the initial user embeddings of parties of one user each, one row per party.
 
-    If the system ``mf`` pre-trains users, the embeddings are fitted to the ratings ``full`` at the
-    initial item embeddings ``first``. Otherwise they are drawn from ``own``, the parties' random
-    streams.
+    If the system ``mf`` pre-trains users, the embeddings are fitted to ``ratings`` at the initial
+    item embeddings ``first``. Otherwise they are drawn from ``own``, the parties' random streams.
     """
     if mf.n_fit_steps:
-        return sgd_mf.fit_user_embeddings(full, first, bound=mf.bound, steps=mf.n_fit_steps)
+        return sgd_mf.fit_user_embeddings(ratings, first, bound=mf.bound, steps=mf.n_fit_steps)
     return init_embeddings(own.derive(_START_KEY).draw_uniform(mf.factors), mf.bound, mf.spread)
 
 
@@ -451,7 +450,7 @@ class DropoutMechanism(Checked):
     sigma: PositiveFloat
     sensitivity: PositiveFloat
     n_users: Count
-    omega: ShareOrZero
+    omega: ShareBelow1
     dropout: settings.OpenUnitInterval
     n_rounds: Count
     is_protocol_repaired: bool = False
@@ -610,8 +609,8 @@ class DropoutMechanism(Checked):
         """
         return min_variance(
             omega=self.omega,
-            colluding=self.n_colluding / self.n_users,
-            announced=self.overstated,
+            colluding_share=self.n_colluding / self.n_users,
+            overstated=self.overstated,
             repaired=self.is_protocol_repaired,
         )
 

@@ -65,7 +65,7 @@ class LocalMf(System):
         ``fitting`` step is one pass over the ratings.
         """
         passes = self.rounds + self.fitting
-        return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
+        return {"width": self.factors, "message_bytes": 4 * self.factors + 24, "passes": passes}
 
     def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Returns the initial user embeddings, one row per user; they never leave the devices.
@@ -122,7 +122,7 @@ class LocalMf(System):
         users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_broadcast_arrays(m, rng)
 
-        def send(model: Broadcast) -> dict[str, Component]:
+        def collect_messages(model: Broadcast) -> dict[str, Component]:
             """Returns the messages of all devices for a broadcast; also updates their user
             embeddings.
             """
@@ -133,7 +133,7 @@ class LocalMf(System):
         with limit_to_one_thread():
             for number in range(self.rounds):
                 model = {"items": items, "first": first, "users": np.array(n), **constant}
-                crossed, items = self.run_round(number, model, send, rng)
+                crossed, items = self.run_round(number, model, collect_messages, rng)
                 yield crossed
         return system.TrainingResult({"items": items, "first": first}, {"items": items})
 

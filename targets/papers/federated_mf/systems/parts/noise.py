@@ -277,12 +277,12 @@ class ItemNoise(GradientNoise):
     has_user_noise: ClassVar[bool] = False
 
     @classmethod
-    def for_system(cls, mf: NoisyMf, z: float, *, moves: bool) -> ItemNoise:
+    def for_system(cls, mf: NoisyMf, z: float, *, trains_users: bool) -> ItemNoise:
         """Creates the noise of the system ``mf``, of deviation z times a claimed sensitivity Delta.
 
         ``z``: noise multiplier.
-        ``moves``: whether noisy steps move user embeddings. Not used in the repaired version with
-            unit "rating", which samples ratings independently.
+        ``trains_users``: whether noisy steps move user embeddings. Not used in the repaired version
+            with unit "rating", which samples ratings independently.
 
         Delta is the sensitivity that section 5.2 claims: 2 R^(3/2) for a rating, where R is the
         largest rating. For a user of at most theta ratings, Delta is theta times as large.
@@ -296,7 +296,7 @@ class ItemNoise(GradientNoise):
             clipping=Clipping.make_projection(mf.bound),
             sigma=z * one * (mf.max_ratings or 1),
             has_user_fitting=follows,
-            trains_users=moves and follows,
+            trains_users=trains_users and follows,
         )
 
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:

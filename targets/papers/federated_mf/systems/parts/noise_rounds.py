@@ -80,7 +80,7 @@ class NoiseReplacer:
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Returns the second messages of n clients, in the shape (n, *shape) of ``values``."""
-        own, last = self.draw_weights
+        own, last = self.weights_of_draws
         xi = _draw(streams, _FIRST, values.shape, own - self.old_sigma, self.item_table_offset)
         return xi + _draw(streams, _SECOND, values.shape, last, self.item_table_offset)
 
@@ -88,14 +88,14 @@ class NoiseReplacer:
         """Returns an upper bound on the absolute values of a message's entries, which are noise
         alone; ``largest`` is not used.
         """
-        own, last = self.draw_weights
+        own, last = self.weights_of_draws
         return _TAIL * (abs(own - self.old_sigma) + abs(last))
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Returns the sum of all clients' messages, which are noise alone, in the shape of
         ``total``.
         """
-        own, last = self.draw_weights
+        own, last = self.weights_of_draws
         xi = _sum_draws(streams, _FIRST, total.shape, own - self.old_sigma, self.item_table_offset)
         return xi + _sum_draws(streams, _SECOND, total.shape, last, self.item_table_offset)
 
@@ -108,7 +108,7 @@ class NoiseReplacer:
         return replace(self, item_table_offset=self.item_table_offset + count)
 
     @property
-    def draw_weights(self) -> tuple[float, float]:
+    def weights_of_draws(self) -> tuple[float, float]:
         """Weights of a client's two standard normal draws in the sum of the client's two messages.
 
         The first draw makes xi. The second draw makes xi' in the paper's protocol, and the part of
@@ -136,7 +136,7 @@ def sum_messages(
     reply, shape = second.randomizer, second.shape
     silent = first.streams.take(np.flatnonzero(~np.isin(first_users, second_users)))
     noise = reply.old_sigma * sum_normals(silent.derive(_FIRST), shape)
-    own, last = reply.draw_weights
+    own, last = reply.weights_of_draws
     if own:
         noise += own * sum_normals(second.streams.derive(_FIRST), shape)
     noise += last * sum_normals(second.streams.derive(_SECOND), shape)

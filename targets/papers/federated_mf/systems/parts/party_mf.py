@@ -210,14 +210,14 @@ class PartyMf(System):
         step passes over the share ``rate`` of the ratings.
         """
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
-        steps = self.steps + self.n_fit_steps + self.exchange.n_tuning_steps
+        senders = 0 if self.is_central else self.division.count_parties(self, interactions)
         return {
-            "senders": 0 if self.is_central else self.division.count_parties(self, interactions),
+            "senders_per_round": senders,
             "width": self.factors,
-            "numbers": numbers,
-            "bytes": 4 * numbers,
-            "held": self.factors * self.parties,
-            "passes": steps * self.rate,
+            "n_message_values": numbers,
+            "message_bytes": 4 * numbers,
+            "n_other_memory_values": self.factors * self.parties,
+            "passes": (self.steps + self.n_fit_steps + self.exchange.n_tuning_steps) * self.rate,
         }
 
     def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
@@ -234,17 +234,17 @@ class PartyMf(System):
             sampling_unit=self.sampling.unit,
         )
 
-    def get_step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def get_step_scale(self, n_users: int, n_items: int, n_ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over the mean number of ratings per user.
 
         ``n_users``, ``n_items``: numbers of users and items of the party.
-        ``ratings``: number of ratings of the party, or an array of such numbers.
+        ``n_ratings``: number of ratings of the party, or an array of such numbers.
 
-        If ``sampling.guessed_rated_share`` is set, ``ratings`` is not used. The mean is then this
+        If ``sampling.guessed_rated_share`` is set, ``n_ratings`` is not used. The mean is then this
         share times ``n_items``, but at least 1 and at most ``max_ratings``.
         """
         if self.sampling.guessed_rated_share is None:
-            return self.division.get_step_scale(n_users, ratings)
+            return self.division.get_step_scale(n_users, n_ratings)
         guess = max(1.0, self.sampling.guessed_rated_share * n_items)
         return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
@@ -291,13 +291,13 @@ class PartyMf(System):
             return out
 
     def train_devices(
-        self, request: UploadRequest, steps: int, draw: TableInitializer, with_users: bool = True
+        self, request: UploadRequest, steps: int, init: TableInitializer, with_users: bool = True
     ) -> tuple[Floats, Floats]:
         """Trains n parties of one user each by ``steps`` steps; returns user and item embeddings.
 
         ``request``: the requested messages, one party per message.
         ``steps``: number of gradient steps.
-        ``draw``: function that returns the initial embeddings of a block of parties.
+        ``init``: function that returns the initial embeddings of a block of parties.
         ``with_users``: whether user embeddings move, besides item embeddings.
 
         The results have shapes (n, p) and (n, m, p), for m items and p factors.
@@ -309,7 +309,7 @@ class PartyMf(System):
         descent = self.make_descent(1)
         for block in sgd_mf.iter_party_blocks(n, m * p):
             own, part = request.streams.take(block), sparse.csr_array(full[block])
-            first, table = draw(block, part, own)
+            first, table = init(block, part, own)
             part = self.trim_device_ratings(part, own)
             scale = np.broadcast_to(self.get_step_scale(1, m, np.diff(part.indptr)), len(block))
             scales = {"user_scale": scale * with_users, "item_scale": scale}

@@ -75,12 +75,12 @@ def init_embeddings(uniform: Floats, bound: float, spread: float = 1.0) -> NDArr
     return project_embeddings(drawn, bound).astype(np.float32)
 
 
-def project_embeddings(embeddings: Floats, bound: float, floor: float = 0.0) -> Floats:
+def project_embeddings(embeddings: Floats, bound: float, min_entry: float = 0.0) -> Floats:
     """Projects each embedding to the nearest point that satisfies the constraints of equation 6.
 
-    The result has entries of at least ``floor``, and rows of squared norm at most ``bound``.
+    The result has entries of at least ``min_entry``, and rows of squared norm at most ``bound``.
     """
-    raised = np.maximum(embeddings, floor)
+    raised = np.maximum(embeddings, min_entry)
     norm = np.sqrt(np.einsum("...i,...i->...", raised, raised) / raised.dtype.type(bound))
     return np.asarray(raised / np.maximum(norm, 1.0)[..., None])
 
@@ -129,17 +129,17 @@ def compute_item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDA
     return np.asarray(2.0 * error[:, None] * users, np.float32)
 
 
-def get_learning_rate(step: int, steps: float, rate: float) -> float:
+def get_learning_rate(step: int, steps: float, initial_rate: float) -> float:
     """Returns the learning rate of the step with index ``step``, by the schedule of section 4.3.
 
     ``step``: index of the step in the training, or of the round if a round is one step.
     ``steps``: number of steps of the training.
-    ``rate``: initial learning rate.
+    ``initial_rate``: initial learning rate.
 
-    The learning rate falls linearly over the first 80% of the steps to 52% of ``rate``, and then
-    stays there (Abadi et al. 2016, section 5.2).
+    The learning rate falls linearly over the first 80% of the steps to 52% of ``initial_rate``, and
+    then stays there (Abadi et al. 2016, section 5.2).
     """
-    return rate * (1.0 - (1.0 - _LAST) * min(1.0, step / max(1.0, _FALL_SHARE * steps)))
+    return initial_rate * (1.0 - (1.0 - _LAST) * min(1.0, step / max(1.0, _FALL_SHARE * steps)))
 
 
 @lru_cache(maxsize=256)

@@ -188,7 +188,7 @@ def test_every_round_halts_if_all_have_to_survive() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "word"), [({"n_colluding": 4}, "colluding"), ({"overstated": 0.5}, "announced")]
+    ("wrong", "word"), [({"n_colluding": 4}, "colluding"), ({"overstated": 0.5}, "overstated")]
 )
 def test_invalid_settings_are_refused(wrong: dict[str, float], word: str) -> None:
     check_ranges(build())
