@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts.uploads import compute_sum_change
+from fedrec_auditor.attacks.parts.uploads import compute_change_sum
 from fedrec_auditor.auditor.games.canary import N_NEW_ITEMS
 from fedrec_auditor.targets.components import Component, Payload, RandomizedMessages, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -346,10 +346,10 @@ def subtract_model(
     ``broadcast``: the model that clients changed, or None.
     """
     # An array is taken as a sum of models if subtracting ``count`` times the broadcast array of its
-    # name brings it nearer to zero (``compute_sum_change``).
+    # name brings it nearer to zero (``compute_change_sum``).
     known = broadcast or {}
     return {
-        name: compute_sum_change(part, known[name], count)
+        name: compute_change_sum(part, known[name], count)
         if name in known and np.shape(known[name]) == np.shape(part)
         else np.asarray(part, float)
         for name, part in parts.items()
