@@ -224,11 +224,11 @@ def _explain_no_truth(game: Trial, subjects: NDArray[np.int64]) -> str:
     # block at a time.
     size, attack = len(subjects) * game.interactions.n_items, game.attack
     needs_columns = isinstance(attack, LearningAttack) and attack.needs_columns
-    if size <= inputs.MAX_TABLE_SIZE or not needs_columns:
+    if size <= inputs.MAX_TABLE_ENTRIES or not needs_columns:
         return ""
     return (
         f"the true interaction set has {size:,} entries, and the attack sorts "
-        f"{inputs.MAX_TABLE_SIZE:,} at most. The rows have no result from it."
+        f"{inputs.MAX_TABLE_ENTRIES:,} at most. The rows have no result from it."
     )
 
 
