@@ -15,7 +15,7 @@ from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 ATTACK_GAMES: Mapping[AttackFamily, Callable[[Trial], tuple[AttackRow | SkippedRow, ...]]] = {
     AttackFamily.ATTRIBUTE: attribute.run_attack,
     AttackFamily.MEMBERSHIP: membership.run_attack,
-    AttackFamily.USER_MEMBERSHIP: membership.run_user_attack,
+    AttackFamily.USER_MEMBERSHIP: membership.score_user_attack,
     AttackFamily.RECONSTRUCTION: reconstruction.run_attack,
     AttackFamily.LINKAGE: linkage.run_attack,
 }

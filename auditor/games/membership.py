@@ -214,7 +214,7 @@ def draw_labelled_pairs(
 USER_MEMBERSHIP_FPRS = (0.1, 0.01, 0.001)
 
 
-def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
+def score_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses which users took part in a training; returns report rows.
 
     Each training on half of the users is attacked in turn, by an adversary who has run all other
