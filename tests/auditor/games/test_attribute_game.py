@@ -43,7 +43,7 @@ def run(
     *,
     quick: bool = True,
 ) -> tuple[list[AttackRow], list[str]]:
-    rows = attribute.run_attack(make_game(attack, view, data, seed, is_quick=quick))
+    rows = attribute.score_attack(make_game(attack, view, data, seed, is_quick=quick))
     return (
         [row for row in rows if isinstance(row, AttackRow)],
         [row.reason for row in rows if isinstance(row, SkippedRow)],
