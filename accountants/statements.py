@@ -174,11 +174,11 @@ class Scope:
     vantage: Vantage
     horizon: Horizon
 
-    def covers(self, other: Scope) -> bool:
-        """Whether an upper bound on epsilon in this scope implies an equal bound in the ``other``
+    def covers(self, inner: Scope) -> bool:
+        """Whether an upper bound on epsilon in this scope implies an equal bound in the ``inner``
         scope.
 
-        Every field of the other scope must be covered:
+        Every field of the inner scope must be covered:
 
         - unit (protected data): equal or narrower;
         - vantage (position of the adversary): equal or weaker;
@@ -191,20 +191,20 @@ class Scope:
         # A change of the data is a removal and an addition, so its epsilon may be twice the epsilon
         # of presence. A local randomizer hides the data that a user sends, but not that the user
         # sends.
-        return not self.list_uncovered_fields(other)
+        return not self.list_uncovered_fields(inner)
 
-    def list_uncovered_fields(self, other: Scope) -> tuple[str, ...]:
+    def list_uncovered_fields(self, inner: Scope) -> tuple[str, ...]:
         """Lists the names of the fields, such as "unit", because of which this scope does not cover
-        the ``other`` scope.
+        the ``inner`` scope.
 
-        The tuple is empty if this scope covers the other one.
+        The tuple is empty if this scope covers the inner one.
         """
-        presence, asked = self.protects_user_presence, other.protects_user_presence
+        presence, asked = self.protects_user_presence, inner.protects_user_presence
         return tuple(
             field.name
             for field in fields(self)
-            if not _covers(getattr(self, field.name), getattr(other, field.name))
-            or (presence and field.name == "unit" and other.unit is not Unit.USER)
+            if not _covers(getattr(self, field.name), getattr(inner, field.name))
+            or (presence and field.name == "unit" and inner.unit is not Unit.USER)
             or (asked and not presence and field.name == "adjacency")
         )
 

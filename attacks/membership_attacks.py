@@ -192,12 +192,12 @@ def _measure_features(view: View, profiles: sparse.csr_array) -> Floats:
     return np.asarray(features)
 
 
-def score_profiles(x: Floats, references: Floats, included: NDArray[np.bool_]) -> Floats:
+def score_profiles(features: Floats, references: Floats, included: NDArray[np.bool_]) -> Floats:
     """Returns log-likelihood ratios (n,) that users' profiles are in the training data.
 
     A profile is the ratings of one user.
 
-    x: features of the profiles in the attacked training (n, f)
+    features: features of the profiles in the attacked training (n, f)
     references: features of the profiles in k reference trainings (k, n, f)
     included: True if a profile is in a reference training (k, n)
 
@@ -215,7 +215,7 @@ def score_profiles(x: Floats, references: Floats, included: NDArray[np.bool_]) -
     own = references - references.mean(axis=0)
     shift = np.einsum("kn,knf->f", among, own) / weight
     rest = own - among[:, :, None] * shift
-    spread = np.einsum("knf,kng->fg", rest, rest) / max(1, n * (k - 1) - width)
-    spread += (1e-6 * np.diag(spread) + _TINY**2) * np.eye(width)
+    cov = np.einsum("knf,kng->fg", rest, rest) / max(1, n * (k - 1) - width)
+    cov += (1e-6 * np.diag(cov) + _TINY**2) * np.eye(width)
     alone = references.mean(axis=0) - included.mean(axis=0)[:, None] * shift
-    return np.asarray((x - alone - shift / 2) @ np.linalg.lstsq(spread, shift, rcond=None)[0])
+    return np.asarray((features - alone - shift / 2) @ np.linalg.lstsq(cov, shift, rcond=None)[0])

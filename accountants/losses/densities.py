@@ -116,7 +116,7 @@ class ExpTerm:
         # Without curvature, argmax is an end of the term's interval, so each interval [low, high]
         # lies on one side of it.
         whole = np.logaddexp(*logs) if self.curvature else logs.max(axis=0)
-        return np.asarray(self.compute_log(nearest) + whole)
+        return np.asarray(self.compute_log_term(nearest) + whole)
 
     @property
     def slope(self) -> float:
@@ -126,7 +126,7 @@ class ExpTerm:
         value = self.normal_mean_or_exp_rate
         return (value - self.argmax) * self.curvature if self.curvature else value
 
-    def compute_log(self, y: Floats) -> Floats:
+    def compute_log_term(self, y: Floats) -> Floats:
         """Computes the logarithm of the density or mass at each number of ``y``.
 
         The formula of the term is also applied to numbers outside the interval of the term.
@@ -143,7 +143,7 @@ class ExpTerm:
         return origin + np.rint(index) * self.step, np.abs(index - np.rint(index))
 
     @property
-    def centre_and_curvature(self) -> tuple[float, float]:
+    def shape_parameters(self) -> tuple[float, float]:
         """Pair of the fields ``normal_mean_or_exp_rate`` and ``curvature``. Terms with equal pairs
         differ only by a constant factor.
         """
@@ -247,7 +247,7 @@ class Mixture:
                 place, off = term.snap_to_lattice(y)
                 slack = term.step / 2.0
                 on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
-                mass = np.where(on, np.logaddexp(mass, term.compute_log(place)), mass)
+                mass = np.where(on, np.logaddexp(mass, term.compute_log_term(place)), mass)
         return mass
 
     def compute_log_density(self, y: Floats) -> Floats:
@@ -258,9 +258,9 @@ class Mixture:
         left, right = (np.full(y.shape, -np.inf) for _ in range(2))
         for term in map(ExpTerm.from_part, self.pieces):
             if not term.step:
-                log = np.where((term.low <= y) & (y <= term.high), term.compute_log(y), -np.inf)
-                left = np.logaddexp(left, np.where(y > term.low, log, -np.inf))
-                right = np.logaddexp(right, np.where(y < term.high, log, -np.inf))
+                ln = np.where((term.low <= y) & (y <= term.high), term.compute_log_term(y), -np.inf)
+                left = np.logaddexp(left, np.where(y > term.low, ln, -np.inf))
+                right = np.logaddexp(right, np.where(y < term.high, ln, -np.inf))
         return np.asarray(np.maximum(left, right))
 
 

@@ -56,14 +56,14 @@ class DistinguishingEvent(NamedTuple):
 
     - ``lower_end``, ``upper_end``: ends of the interval, which are equal for a single number.
     - ``log_p``, ``log_q``: logarithms of the probabilities of the event under P and Q.
-    - ``max_log_ratio``: lower bound on the supremum of ln P(A)/Q(A) over all events A.
+    - ``supremum_lower_bound``: lower bound on the supremum of ln P(A)/Q(A) over all events A.
     """
 
     lower_end: float
     upper_end: float
     log_p: float
     log_q: float
-    max_log_ratio: float
+    supremum_lower_bound: float
 
 
 class DivergenceRange(NamedTuple):
@@ -182,7 +182,7 @@ class _Stretches:
         """
         terms = [*sides[0], *sides[1]]
         gap = 1.0 if is_discrete else 0.0
-        shapes = {s: k for k, s in enumerate(sorted({term.centre_and_curvature for term in terms}))}
+        shapes = {s: k for k, s in enumerate(sorted({term.shape_parameters for term in terms}))}
         means = [mean for mean, curve in shapes if curve]
         ends = [[term.low, term.high + gap] for term in terms]
         edges = np.unique(np.concatenate([np.ravel(ends), means, list(apart)]))
@@ -200,8 +200,8 @@ class _Stretches:
         for side, of_side in zip(logs, sides, strict=True):
             for term in of_side:
                 first, last = np.searchsorted(edges, [term.low, term.high + gap])
-                part = shapes[term.centre_and_curvature], slice(first, last)
-                side[part] = np.logaddexp(side[part], term.compute_log(anchor[part]))
+                part = shapes[term.shape_parameters], slice(first, last)
+                side[part] = np.logaddexp(side[part], term.compute_log_term(anchor[part]))
         return cls(low, high, logs, anchor, slope, curve, is_discrete, to_number)
 
     @cached_property

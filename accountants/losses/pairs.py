@@ -874,7 +874,7 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
     if isinstance(leaf, dp.PureDpEvent) and math.isfinite(leaf.epsilon):
         return AtomicPair.from_epsilon(leaf.epsilon)
     if isinstance(leaf, pure.THREE_POINT_EVENTS):
-        pair = pure.ThreePointLoss.from_event(leaf)
+        pair = pure.ThreePointPair.from_event(leaf)
         if math.isinf(pair.max_loss):
             return AtomicPair.from_atoms((0.0, pair.p_uninformative), infinite=pair.p_own)
         return AtomicPair.from_atoms(

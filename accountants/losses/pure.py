@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp, leaves
 from fedrec_auditor.accountants.statements import check_delta
 
-# Event classes that ``ThreePointLoss`` supports.
+# Event classes that ``ThreePointPair`` supports.
 THREE_POINT_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
 # Event classes that have a pure epsilon, without any composition.
 PURE_EVENTS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
@@ -21,7 +21,7 @@ EpsilonCounts = tuple[tuple[float, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreePointLoss:
+class ThreePointPair:
     """Dominating pair of a randomized response or a bit flip, with the privacy losses L, 0 and -L.
 
     Output A is likelier under input 1, output B is likelier under input 2, and a third output is
@@ -48,7 +48,7 @@ class ThreePointLoss:
     p_other: float
 
     @classmethod
-    def from_event(cls, event: dp.DpEvent) -> ThreePointLoss:
+    def from_event(cls, event: dp.DpEvent) -> ThreePointPair:
         """Builds the dominating pair of a randomized response, a bit flip or a mechanism with only
         a pure epsilon. Raises InputError for any other event.
         """
@@ -97,7 +97,7 @@ def get_pure_epsilon(leaf: dp.DpEvent) -> float:
         return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else float("inf")
     if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
         return float(leaf.epsilon)
-    return ThreePointLoss.from_event(leaf).max_loss
+    return ThreePointPair.from_event(leaf).max_loss
 
 
 def amplify_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> float:
@@ -174,7 +174,7 @@ def _explain_leaf(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0)
         if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier == 0:
             return "A part of the mechanism adds no noise: its noise multiplier is 0."
     if isinstance(leaf, (dp.BitFlipDpEvent, dp.RandomizedResponseDpEvent)):
-        pair = ThreePointLoss.from_event(leaf)
+        pair = ThreePointPair.from_event(leaf)
         revealed = _reveal_probability(pair.p_own, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (

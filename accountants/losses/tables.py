@@ -148,7 +148,7 @@ class ProbabilityTable:
         """
         rows, exchanged, all_tried = self.log_probs, [0], self.n_groups == 1
         if len(rows) == 2:
-            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.n_copies, self.n_groups)
+            exchanged, all_tried = list_n_exchanged(rows, self.n_copies, self.n_groups)
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
@@ -266,14 +266,15 @@ def list_log_ratios(log_p: Array, log_q: Array) -> Array:
     return np.unique(np.round(compute_log_ratios(log_p, log_q)[possible], 12))
 
 
-def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
+def list_n_exchanged(log_probs: Array, copies: int, groups: int) -> tuple[list[int], bool]:
     """Lists the numbers of exchanged copies to try in a search for the largest hockey-stick
     divergence.
 
     Two data sets are compared. A copy gets the input a in the first and b in the second data set.
     An exchanged copy gets b in the first and a in the second.
 
-    - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the inputs a and b.
+    - ``log_probs``: log-probabilities of the outputs of one copy under the inputs a and b,
+      (2, outputs).
     - ``copies``: number of copies (independent uses) of the mechanism.
     - ``groups``: number of equally large groups of copies. A group can only be exchanged as a
       whole.
@@ -291,7 +292,7 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
     # e^eps s^i) <= 1 - s^n, which is the divergence at i = 0.
     if groups == 1:
         return [0], True
-    more, less, p, _, rest = _find_two_ratios(log_p, log_q)
+    more, less, p, _, rest = _find_two_ratios(*log_probs)
     if math.isclose(p, rest, rel_tol=1e-14) or not 0.0 < more - less < math.inf:
         return [0], True
     # The mean of (copies - i) i over all i is a sixth of the square of copies.

@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon,
 from fedrec_auditor.accountants.losses.pure import (
     PURE_EVENTS,
     THREE_POINT_EVENTS,
-    ThreePointLoss,
+    ThreePointPair,
     amplify_epsilon,
     count_epsilons,
     get_pure_epsilon,
@@ -194,7 +194,7 @@ def _revealing_probability(leaf: dp.DpEvent) -> float:
         return get_sampling_rate(leaf) * _revealing_probability(leaf.event)
     if not isinstance(leaf, THREE_POINT_EVENTS):
         return 0.0
-    pair = ThreePointLoss.from_event(leaf)
+    pair = ThreePointPair.from_event(leaf)
     return pair.p_own if math.isinf(pair.max_loss) else 0.0
 
 
@@ -225,7 +225,7 @@ def _response_epsilon(leaf: dp.DpEvent, count: int, delta: float) -> float:
     """Epsilon of ``count`` uses of one response: exact if its privacy loss is L or -L, and an upper
     bound on a grid if the loss may also be 0.
     """
-    pair = ThreePointLoss.from_event(leaf)
+    pair = ThreePointPair.from_event(leaf)
     if pair.p_uninformative > _PLD_ROUNDING:
         return compute_upper_epsilon(((loss_pairs.make_dominating_pair(leaf), count),), delta)
     truthful = np.arange(count, -1, -1)
@@ -311,7 +311,7 @@ class Rdp(LeafAccountant):
 def _renyi_curve(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi divergences of one use at ``orders``, (orders,), for the worst pair of inputs."""
     if isinstance(leaf, THREE_POINT_EVENTS):
-        return _three_point_curve(ThreePointLoss.from_event(leaf), orders)
+        return _three_point_curve(ThreePointPair.from_event(leaf), orders)
     if isinstance(leaf, dp.GaussianDpEvent):
         return _gaussian_curve(leaf.noise_multiplier, orders)
     if isinstance(leaf, dp.LaplaceDpEvent):
@@ -344,7 +344,7 @@ def _laplace_curve(noise: float, orders: NDArray[np.float64]) -> NDArray[np.floa
     return np.asarray(np.where(one < 1.0, small, large) / (orders - 1))
 
 
-def _three_point_curve(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def _three_point_curve(pair: ThreePointPair, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi divergence, ln E_Q[(P/Q)^a] / (a - 1), at every order a, for a pair with three privacy
     losses.
     """

@@ -169,10 +169,10 @@ _BLOCK = 1 << 19  # how many numbers are standardised at once: 2 MiB, which fits
 _TINY = 1e-15
 _TOGETHER = 1 << 12  # number of columns per part of a table that is known without the uploads
 # Maximum number of entries of an input table: 1 GiB.
-MAX_TABLE_SIZE = 1 << 28
+MAX_TABLE_ENTRIES = 1 << 28
 # Maximum number of senders of an input table; inner products of their rows take 288 MiB.
 MAX_TABLE_ROWS = 6144
-# Number of users above which an input table has at most ``MAX_TABLE_SIZE`` / 8 entries and 512
+# Number of users above which an input table has at most ``MAX_TABLE_ENTRIES`` / 8 entries and 512
 # users.
 MAX_USERS_FULL_TABLE = 20_000
 # A function that fills an array (n, width) for users (n,) and returns the indices of the rows that
@@ -189,8 +189,8 @@ def get_max_entries_and_rows(users: int) -> tuple[int, int]:
     # Smaller limits save memory, and hardly change results, because a sample of many users is
     # sufficient.
     if users <= MAX_USERS_FULL_TABLE:
-        return MAX_TABLE_SIZE, MAX_TABLE_ROWS
-    return MAX_TABLE_SIZE // 8, MAX_TABLE_ROWS // 12
+        return MAX_TABLE_ENTRIES, MAX_TABLE_ROWS
+    return MAX_TABLE_ENTRIES // 8, MAX_TABLE_ROWS // 12
 
 
 class InputTable:

@@ -73,17 +73,17 @@ class ItemMarks:
         histories: NDArray[np.bool_],
         single_items: NDArray[Any] | None,
         *,
-        listed: bool,
+        has_code_lists: bool,
     ) -> Self:
         """Learns the marks of items from messages of devices with known histories.
 
         sent: messages of n devices: arrays of d numbers, or lists of d codes (n, d)
         histories: True if the device's history has the item, for M items (n, M)
         single_items: for each item, the message of a device with this item alone (M, d), or None
-        listed: True if ``sent`` holds lists of codes
+        has_code_lists: True if ``sent`` holds lists of codes
         """
         whole = sent.dtype.kind in "biu"
-        if listed:
+        if has_code_lists:
             each, counts = np.unique(sent, return_counts=True)
             codes = np.sort(each[np.argsort(-counts, kind="stable")[:MAX_MARK_CODES]])
             present, still = _flag_codes(sent, codes), codes[:0]
@@ -93,12 +93,12 @@ class ItemMarks:
         share = present.mean(axis=0)
         informative = np.flatnonzero((share >= _RARE) & (share < _ALWAYS))
         halves = _learn_marks(present[:, informative], histories)
-        if listed:
+        if has_code_lists:
             return cls(codes[informative], None, still, halves, None)
         signed = whole and sent.shape[1] <= MAX_MINHASH_SIZE
         return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
-    def compute_shares_by_half(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
+    def compute_mark_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
         """Returns the share of each item's mark that each message contains, from 0 to 1.
 
         The result is two arrays (messages, items), one for each half of

@@ -39,7 +39,7 @@ _MIN_VARIANCE = 1e-3  # minimum variance of a group
 Doubles = NDArray[np.float64]
 
 
-def get_positive_probs(changes: NDArray[np.floating[Any]]) -> Doubles:
+def fit_positive_probs(changes: NDArray[np.floating[Any]]) -> Doubles:
     """Returns the probability (n, M) that an item's row changed because the item is a positive.
 
     changes: change of each item's row in the message of each of n devices (n, M, d)

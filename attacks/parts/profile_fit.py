@@ -289,7 +289,7 @@ def _find_steps(
         }
     models: Sequence[RoundView] = view.rounds[max(0, place - 1) : place + 2]
     for name, part in sent.items():
-        key = uploads.find_broadcast_part(name, part.shape, seen.broadcast)
+        key = uploads.find_broadcast_part_name(name, part.shape, seen.broadcast)
         if key is None or part.kind not in uploads.MODEL_KINDS:
             continue
         tables = [np.asarray((each.broadcast or {}).get(key, 0.0), np.float64) for each in models]

@@ -20,7 +20,7 @@ from scipy.special import expit, log_expit, logsumexp
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks import readers as family
 from fedrec_auditor.attacks.parts import shadow_reader, uploads
-from fedrec_auditor.attacks.parts.shadow_reader import MIN_SHADOWS, FixedReaders, ShadowReader
+from fedrec_auditor.attacks.parts.shadow_reader import MIN_SHADOWS, Bits, ShadowReader
 from fedrec_auditor.attacks.readers import base
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, fit_prior
 from fedrec_auditor.targets.compute import iter_blocks
@@ -197,15 +197,15 @@ def read_calibrated(view: View, users: NDArray[np.int64]) -> Evidence:
 
 def calibrate(
     evidence: Evidence,
-    item_odds: Floats,
+    item_log_odds: Floats,
     notify: Callable[[str], None] | None = None,
     shadow_factors: Calibration | None = None,
 ) -> Evidence:
     """Weakens overconfident log-likelihood ratios, so that they agree with items' known popularity.
 
     The ratios are weakened by ``shadow_factors``; without these factors they stay unchanged. The
-    known popularity (``item_odds``) has a likelihood under any ratios, which changes the result in
-    two cases:
+    known popularity (``item_log_odds``) has a likelihood under any ratios, which changes the result
+    in two cases:
 
     - The original ratios give popularity a clearly higher likelihood than the weakened ratios: only
       large ratios are limited (``Calibration.saturation``).
@@ -216,16 +216,16 @@ def calibrate(
     Infinite ratios, whose entries are proved, stay unchanged.
 
     evidence: log-likelihood ratios of users and items (n, M)
-    item_odds: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
+    item_log_odds: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
     notify: function that receives a sentence if the ratios are weakened
     shadow_factors: factors that were fitted to simulated users (shadows), or None
     """
     ratio = evidence.log_ratio
     assert ratio is not None
-    known = np.flatnonzero(np.isfinite(item_odds))
+    known = np.flatnonzero(np.isfinite(item_log_odds))
     counts, stated = _count_ratios(ratio, known)
     some = counts.any(axis=1)
-    counts, odds = counts[some], item_odds[known[some], None]
+    counts, odds = counts[some], item_log_odds[known[some], None]
 
     # Negative log-likelihood of items' popularity under the weakened ratios.
     def loss(scales: Calibration) -> float:
@@ -248,13 +248,13 @@ def calibrate(
     return _scale(evidence, best)
 
 
-def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Calibration:
+def fit_calibration(evidence: Evidence, histories: Bits, item_log_odds: Floats) -> Calibration:
     """Fits the factors and the saturation with which evidence makes users' known histories most
     likely.
 
     evidence: log-likelihood ratios of interactions of n users and M items
     histories: True if the user interacted with the item (n, M)
-    items: log-odds that a user interacted with each item (M,)
+    item_log_odds: log-odds that a user interacted with each item (M,)
 
     The factors are from 0 to 1. The result is ``IDENTITY_CALIBRATION``, which changes nothing,
     unless a factor below 1 is better by three standard errors over users. Infinite ratios are
@@ -264,20 +264,20 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     finite = np.isfinite(evidence.log_ratio)
     ratio = np.where(finite, evidence.log_ratio, 0).astype(np.float64)
     ratio = ratio.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    activity = np.where(finite, fit_prior(evidence, items)[1][:, None], 0)
+    activity = np.where(finite, fit_prior(evidence, item_log_odds)[1][:, None], 0)
 
-    # The log-odds of an interaction are a sum of three numbers: the item's log-odds (``items``),
-    # the ratio, and the user's activity (general tendency to interact). One factor multiplies
-    # ratios, and another one activity; a saturation limits large ratios (``Calibration``).
+    # The log-odds of an interaction are a sum of three numbers: the item's log-odds, the ratio, and
+    # the user's activity (general tendency to interact). One factor multiplies ratios, and another
+    # one activity; a saturation limits large ratios (``Calibration``).
 
     # Derivatives of each user's log-likelihood by the two factors, (2, n).
     def slopes(bent: Floats, weights: Floats) -> Floats:
-        wrong = histories - expit(items + weights[0] * bent + weights[1] * activity)
+        wrong = histories - expit(item_log_odds + weights[0] * bent + weights[1] * activity)
         return np.stack([(wrong * part).sum(axis=1) for part in (bent, activity)])
 
     # Negative mean log-likelihood of the histories, and its derivatives by the two factors.
     def loss(weights: Floats, bent: Floats) -> tuple[float, Floats]:
-        odds = items + weights[0] * bent + weights[1] * activity
+        odds = item_log_odds + weights[0] * bent + weights[1] * activity
         likelihood = log_expit(np.where(histories, odds, -odds)).mean()
         return -likelihood, -slopes(bent, weights).sum(axis=1) / histories.size
 
@@ -316,7 +316,7 @@ def _fit_to_shadows(view: View, evidence: Evidence) -> Calibration:
     items = fit_prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1))).astype(np.float32)
     drawn = shadow_reader.draw_similar_histories(MIN_SHADOWS, chance, client.n_items_range, rng)
-    known = FixedReaders(readers, replace(view, rounds=tuple(rounds)))
+    known = shadow_reader.FixedReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = shadow_reader.run_on_accepted(
             drawn, lambda some: [client(drawn[some], s.broadcast, rng).components for s in rounds]

@@ -71,7 +71,7 @@ def fit_row_positions(
     sample: NDArray[np.int64],
     users: NDArray[np.int64],
     vectors: Floats | None = None,
-    item_odds: Floats | None = None,
+    item_log_odds: Floats | None = None,
 ) -> RowPositions | None:
     """Computes the position of each item row along the direction of each message's sender.
 
@@ -82,7 +82,7 @@ def fit_row_positions(
     users: users whose positions are needed, ascending
     vectors: vectors that the users of ``sample`` and ``users`` sent, one row per user in ascending
         order, which give the sign of directions; None without them
-    item_odds: log-odds of the items, if their popularity is known (items,); else None
+    item_log_odds: log-odds of the items, if their popularity is known (items,); else None
     """
     # Positions are computed twice, from even and from odd columns, whose noise is independent. If
     # these positions do not correlate after the means of each message and of each item are
@@ -103,9 +103,9 @@ def fit_row_positions(
     sizes = np.array([-(-items // 2), items // 2])
     if not usable.any() or items < 2:
         return None
-    messages = counts[usable].sum()
-    pooled = np.einsum("nhde->hde", grams[usable], dtype=np.float64) / messages
-    shared = _fit_shared_axes(pooled / sizes[:, None, None], sums / messages, messages, item_odds)
+    n_sent = counts[usable].sum()
+    pooled = np.einsum("nhde->hde", grams[usable], dtype=np.float64) / n_sent
+    shared = _fit_shared_axes(pooled / sizes[:, None, None], sums / n_sent, n_sent, item_log_odds)
     noise = float(np.median(np.linalg.eigvalsh(pooled.sum(axis=0)))) / items
     if not noise:
         return None
@@ -470,54 +470,54 @@ _UNEVEN = 0.8  # maximum deviation of items' agreement, as a multiple of its mea
 _MATCHED = 2048  # maximum number of rows to which a permutation is fitted
 
 
-def standardise_evidence(evidence: Floats, truth: csr_array) -> tuple[Floats, csr_array]:
+def standardise_scores(scores: Floats, truth: csr_array) -> tuple[Floats, csr_array]:
     """Scales each user's scores of the item table's rows to mean 0 and standard deviation 1.
 
-    evidence: score of an interaction of each user with the item of each row (users, rows)
+    scores: score of an interaction of each user with the item of each row (users, rows)
     truth: true interactions (users, items)
 
     Returns both arrays without the users who have no interactions or equal scores for all rows.
     """
-    centred = evidence - evidence.mean(axis=1, keepdims=True)
+    centred = scores - scores.mean(axis=1, keepdims=True)
     size = centred.std(axis=1, keepdims=True)
     some = np.flatnonzero((size[:, 0] > 0) & (np.diff(truth.indptr) > 0))
     return centred[some] / size[some], csr_array(truth[some])
 
 
-def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
+def score_row_order(scores: Floats, truth: csr_array, order: Ints) -> float:
     """Tests a guess of which row of an item table belongs to which item; returns a z-score.
 
     The statistic is the sum of the scores in the rows of users' own items.
 
-    evidence: score of an interaction of each user with each row's item (n, R)
+    scores: score of an interaction of each user with each row's item (n, R)
     truth: true interactions (n, M)
     order: guessed row of each item, or -1 (M,)
     """
     # The sum is compared with its mean over permutations of the users or, if they are fewer than
     # 12, of the rows.
-    if len(evidence) >= _BY_USERS:
-        return _user_support(_sum_scores(evidence, truth, order))
-    here, placed = np.flatnonzero(order >= 0), np.zeros(evidence.shape)
+    if len(scores) >= _BY_USERS:
+        return _user_support(_sum_scores(scores, truth, order))
+    here, placed = np.flatnonzero(order >= 0), np.zeros(scores.shape)
     placed[:, order[here]] = truth[:, here].toarray()
     placed -= placed.mean(axis=1, keepdims=True)
-    squares = ((evidence @ evidence.T) * (placed @ placed.T)).sum() / (evidence.shape[1] - 1)
-    return abs(float((evidence * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
+    squares = ((scores @ scores.T) * (placed @ placed.T)).sum() / (scores.shape[1] - 1)
+    return abs(float((scores * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
 
 
-def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
+def measure_uniform_support(scores: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
     """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
     The support of an item is the sum of its row's scores over the users with the item. By centring
     and scaling, random histories of equal sizes give it mean 0 and standard deviation 1. Returns
     whether the support varies little between items, and the z-score of its sum over all items.
 
-    evidence: for n users and R rows, score of an interaction of the user with the row's item (n, R)
+    scores: for n users and R rows, score of an interaction of the user with the row's item (n, R)
     truth: true interactions of the users with M items (n, M)
     order: guessed row of each item; -1 for an item without a guess (M,)
     """
     here, share = np.flatnonzero(order >= 0), np.diff(truth.indptr)[:, None] / truth.shape[1]
     size = np.sqrt(max((share * (1 - share)).sum(), 1e-12))
-    agreement = (evidence[:, order[here]] * (truth[:, here].toarray() - share)).sum(axis=0) / size
+    agreement = (scores[:, order[here]] * (truth[:, here].toarray() - share)).sum(axis=0) / size
     # In a wrong guess few items have the right row, so that the support is uneven.
     mean, by_chance = float(agreement.mean()), 1 + 3 * np.sqrt(2 / len(here))
     return agreement.var() <= by_chance + (_UNEVEN * mean) ** 2, mean * np.sqrt(len(here))
@@ -539,7 +539,7 @@ def score_dependence(messages: Floats, truth: NDArray[np.bool_]) -> float:
     return float(product.sum() / np.sqrt((product**2).sum())) if product.any() else 0.0
 
 
-def add_spare_rows(order: Ints, n_rows: int) -> Ints:
+def use_spare_rows(order: Ints, n_rows: int) -> Ints:
     """Returns a copy of ``order`` in which items without a table row get unused rows.
 
     order: row of each item; items without a row have a number outside 0 to ``n_rows`` - 1 (M,)
@@ -567,48 +567,48 @@ def _user_support(agreement: Floats) -> float:
     return abs(float(np.trace(rest))) / spread if is_informative else 0.0
 
 
-def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | None:
+def guess_row_order(scores: Floats, truth: csr_array) -> tuple[Ints, float] | None:
     """Guesses which row of an item table belongs to which item, from users with known interactions.
 
     Returns the row of each item (M,), and a z-score: by how many standard deviations the rows fit
     held-out users better than chance. Returns None if the guess is not supported (a z-score below
     ``MIN_ROW_ORDER_Z``), or if there are too few users or too many rows.
 
-    evidence: for each of n users and R table rows, how strongly the user's messages suggest an
+    scores: for each of n users and R table rows, how strongly the user's messages suggest an
         interaction with the row's item (n, R)
     truth: true interactions of the users with M items (n, M)
     """
-    count, rows = evidence.shape
+    count, rows = scores.shape
     if count < _BY_USERS or max(rows, truth.shape[1]) > _MATCHED:
         return None
     items, left_out = truth.toarray(), np.zeros((count, count))
     for fold in range(_FOLDS):
         out = np.arange(count) % _FOLDS == fold
-        left_out[out] = _sum_scores(evidence[out], items, _assign(evidence[~out], items[~out]))
-    order = _assign(evidence, items)
-    support, in_sample = _user_support(left_out), _user_support(_sum_scores(evidence, items, order))
+        left_out[out] = _sum_scores(scores[out], items, _assign(scores[~out], items[~out]))
+    order = _assign(scores, items)
+    support, in_sample = _user_support(left_out), _user_support(_sum_scores(scores, items, order))
     # The z-score must also be at least 0.8 times the z-score on the users from whom the rows were
     # guessed.
     return (order, support) if support >= max(MIN_ROW_ORDER_Z, _KEPT * in_sample) else None
 
 
-def _sum_scores(evidence: Floats, met: Any, order: Ints) -> Floats:
+def _sum_scores(scores: Floats, met: Any, order: Ints) -> Floats:
     """Returns the sum of each of n users' scores over the rows of the items of m users, (n, m).
 
-    ``evidence`` (n, R) is the scores of table rows, ``order`` (M,) the row of each item, or -1.
+    ``scores`` (n, R) is the scores of table rows, ``order`` (M,) the row of each item, or -1.
     """
     here = np.flatnonzero(order >= 0)
-    return np.asarray((met[:, here] @ evidence[:, order[here]].T).T)
+    return np.asarray((met[:, here] @ scores[:, order[here]].T).T)
 
 
-def _assign(evidence: Floats, items: Floats) -> Ints:
+def _assign(scores: Floats, items: Floats) -> Ints:
     """Returns the table row of each item, (M,), or -1, that scores best over the users' items.
 
-    ``evidence`` (n, R) is each user's score of each row, ``items`` (n, M) the users' items.
+    ``scores`` (n, R) is each user's score of each row, ``items`` (n, M) the users' items.
     """
     from scipy.optimize import linear_sum_assignment
 
-    rows, columns = linear_sum_assignment(evidence.T @ items, maximize=True)
+    rows, columns = linear_sum_assignment(scores.T @ items, maximize=True)
     order = np.full(items.shape[1], -1)
     order[columns] = rows
     return order

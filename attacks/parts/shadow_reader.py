@@ -127,7 +127,7 @@ def _learn_rule(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, 
         taken, sent, _ = run_on_accepted(
             drawn, lambda n: [client(drawn[n], each.broadcast, rng).components for each in rounds]
         )
-        ratio = known.read_shadow_ratios(sent, len(taken))
+        ratio = known.read_shadow_log_ratios(sent, len(taken))
         if roc_auc_score(drawn[taken].ravel(), ratio.ravel()) > _EXACT:
             return None, ""
     messages = 2 * len(rounds) * max(1e-9, client.call_seconds)
@@ -235,18 +235,18 @@ def draw_histories(
 
 
 def draw_similar_histories(
-    count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
+    count: int, probs: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
     """Draws histories of simulated users who resemble real users, as a mask (count, items).
 
     count: number of simulated users
-    chance: probability that each real user interacted with each item (users, items)
+    probs: probability that each real user interacted with each item (users, items)
     sizes: smallest and largest number of items of a history
     """
     # Each simulated user takes the row of a random real user.
-    chance = chance[rng.integers(len(chance), size=count)]
-    met = rng.random(chance.shape, dtype=np.float32) < chance
-    keys = np.where(met, 2.0 + rng.random(chance.shape, dtype=np.float32), chance)
+    probs = probs[rng.integers(len(probs), size=count)]
+    met = rng.random(probs.shape, dtype=np.float32) < probs
+    keys = np.where(met, 2.0 + rng.random(probs.shape, dtype=np.float32), probs)
     rank = np.argsort(np.argsort(-keys, axis=1), axis=1)
     return np.asarray(rank < np.clip(met.sum(axis=1), *sizes)[:, None])
 
@@ -269,13 +269,13 @@ class FixedReaders:
         """
         return self._clip_ratio(pool_evidence(self.readers, self.view, users))
 
-    def read_shadow_ratios(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
-        """Returns log-likelihood ratios (count, M) of the interactions of simulated users.
+    def read_shadow_log_ratios(self, sent: Sequence[Mapping[str, Component]], n: int) -> Numbers:
+        """Returns log-likelihood ratios (n, M) of the interactions of simulated users.
 
         sent: messages of the simulated users in each round, by component name
-        count: number of simulated users
+        n: number of simulated users
         """
-        return self._clip_ratio(self.read_shadow_evidence(sent, count))
+        return self._clip_ratio(self.read_shadow_evidence(sent, n))
 
     def read_shadow_evidence(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
         """Returns the readers' evidence on simulated users, such as log-ratios of interactions.
@@ -350,7 +350,7 @@ class _Rule:
             for round_view, one in zip(rounds, singles, strict=True)
         ]
         numbers = [x for _, x, _ in made]
-        ratio = readers.read_shadow_ratios([sent for _, _, sent in made], len(held_out))
+        ratio = readers.read_shadow_log_ratios([sent for _, _, sent in made], len(held_out))
         ratio = ratio[np.searchsorted(held_out, tried[:, 0]), tried[:, 1]]
         rule = HistGradientBoostingClassifier(
             max_iter=60,
@@ -518,7 +518,7 @@ class _Regressions:
         marks = []
         for part, one in zip(parts, single, strict=True):
             messages = np.concatenate([sent for _, sent in part])
-            marks.append(ItemMarks.fit(messages, histories, one, listed=part[0][0]))
+            marks.append(ItemMarks.fit(messages, histories, one, has_code_lists=part[0][0]))
         return cls(row, middle, spread, halves, tuple(marks))
 
     def read(self, messages: ItemFeatures, shadows: Index | None) -> list[Numbers]:
@@ -535,7 +535,7 @@ class _Regressions:
         if x.shape[1]:
             either.append([(x @ fitted.T) @ weights for fitted, weights in self.halves])
         for marks, (_, sent) in zip(self.marks, messages.item_mark_parts, strict=True):
-            either.append(marks.compute_shares_by_half(sent))
+            either.append(marks.compute_mark_shares(sent))
             if (matches := marks.count_matches(sent)) is not None:
                 features.append(matches.astype(np.float64))
         odd = 0.5 if shadows is None else (1 - shadows[:, None] % 2)

@@ -53,10 +53,10 @@ def get_macro_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(get_class_f1(counts).mean(axis=-1))
 
 
-def get_macro_auc(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def get_macro_auc(truth: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the area under the ROC curve of a class against all others, averaged over classes.
 
-    codes: true classes, integers (n,)
+    truth: true classes, integers (n,)
     scores: larger for more likely classes (n, ..., C)
 
     The result has one area for each index of the middle axes of ``scores``. Classes with no member
@@ -64,8 +64,8 @@ def get_macro_auc(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDAr
     """
     from scipy.stats import rankdata
 
-    n, classes = len(codes), np.arange(scores.shape[-1])
-    members = codes[:, None] == classes
+    n, classes = len(truth), np.arange(scores.shape[-1])
+    members = truth[:, None] == classes
     k = members.sum(axis=0)
     usable = (k > 0) & (k < n)
     if not usable.any():
@@ -76,11 +76,11 @@ def get_macro_auc(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDAr
 
 
 def get_auc_influences(
-    codes: NDArray[np.int64], scores: NDArray[np.float64]
+    truth: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[tuple[float, NDArray[np.float64]]]:
     """Returns for each class its area under the ROC curve, and each user's influence on it (n,).
 
-    codes: true classes of n users, integers (n,)
+    truth: true classes of n users, integers (n,)
     scores: larger for more likely classes (n, C)
 
     The class is compared with all other classes. Classes with no member or with all members are
@@ -89,9 +89,9 @@ def get_auc_influences(
     """
     from scipy.stats import rankdata
 
-    classes, n = [], len(codes)
+    classes, n = [], len(truth)
     for code in range(scores.shape[1]):
-        members = codes == code
+        members = truth == code
         k = int(np.count_nonzero(members))
         if not 0 < k < n:
             continue

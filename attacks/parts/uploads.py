@@ -144,7 +144,7 @@ def get_last_messages(view: View, name: str) -> Component:
     return select_rounds(view, name)[-1][2]
 
 
-def find_item_vector_name(view: View, *kinds: Payload) -> str | None:
+def find_item_values_name(view: View, *kinds: Payload) -> str | None:
     """Returns the name of a message component with one number per item; None if none exists.
 
     ``kinds`` are the allowed kinds of components. Among several, the alphabetically first one is
@@ -349,7 +349,7 @@ def read_model_messages(
     """Returns the messages about parts of the model by component name, with one entry per round.
 
     The rounds are those of ``select_rounds``. Messages of the kinds ``MODEL`` and ``REPORTS`` are
-    omitted if they belong to no part of the broadcast model (``find_broadcast_part``).
+    omitted if they belong to no part of the broadcast model (``find_broadcast_part_name``).
 
     view: messages and public parameters that the adversary sees
     kinds: kinds of messages to return
@@ -438,7 +438,7 @@ def scatter_item_values(
     return whole
 
 
-def find_broadcast_part(
+def find_broadcast_part_name(
     name: str, shape: tuple[int, ...], broadcast: Broadcast | None
 ) -> str | None:
     """Returns the name of the part of the broadcast model to which messages belong.
@@ -451,7 +451,7 @@ def find_broadcast_part(
 
 
 def _look_up(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:
-    key = find_broadcast_part(name, shape, broadcast)
+    key = find_broadcast_part_name(name, shape, broadcast)
     return None if broadcast is None or key is None else np.asarray(broadcast[key])
 
 
@@ -518,7 +518,7 @@ def find_user_table(model: Broadcast, item_table: Floats) -> Floats | None:
 
 
 def iter_table_changes(
-    view: View, only: RoundView | None = None
+    view: View, only_round: RoundView | None = None
 ) -> Iterator[tuple[Floats, list[Floats]]]:
     """Yields each broadcast item table, and the changes that messages make to it, (M, d) each.
 
@@ -527,12 +527,12 @@ def iter_table_changes(
     - If the view shows only models: the difference from the next model.
 
     view: messages and models that the adversary sees
-    only: a round to which the result is restricted, or None
+    only_round: a round to which the result is restricted, or None
     """
     items = view.public.n_items
     for number, seen in enumerate(view.rounds):
         table = find_item_table(seen.broadcast or {}, items)
-        if table is None or (only is not None and seen is not only):
+        if table is None or (only_round is not None and seen is not only_round):
             continue
         if seen.uploads is None and seen.shuffled is None and seen.aggregate is None:
             following = view.rounds[number + 1 : number + 2]
@@ -579,11 +579,11 @@ def _find_sum_change(parts: Mapping[str, NDArray[Any]], table: Floats, count: in
     """
     for part in _sort_parts(parts):
         if np.shape(part) == table.shape:
-            return [compute_sum_change(part, table, count)]
+            return [compute_change_sum(part, table, count)]
     return []
 
 
-def compute_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int) -> Floats:
+def compute_change_sum(total: NDArray[Any], broadcast: NDArray[Any], count: int) -> Floats:
     """Returns the sum of the senders' changes of the model, given the sum of their messages.
 
     total: sum of the messages (shape)

@@ -161,20 +161,20 @@ _WEIGHT = 0.5  # weight of the overall share, in observations
 
 
 def compute_posterior(
-    evidence: Evidence, item_odds: NDArray[np.float64] | None = None
+    evidence: Evidence, item_log_odds: NDArray[np.float64] | None = None
 ) -> NDArray[np.float32]:
     """Returns the probability that each user interacted with each item, (n, M).
 
     evidence: log-likelihood ratios of the interactions, from the messages (n, M)
-    item_odds: log-odds of the items' popularity (M,); None to estimate them from ``evidence``
+    item_log_odds: log-odds of the items' popularity (M,); None to estimate them from ``evidence``
     """
-    items, activity = fit_prior(evidence, item_odds)
+    items, activity = fit_prior(evidence, item_log_odds)
     assert evidence.log_ratio is not None
     return np.asarray(expit(evidence.log_ratio + items + activity[:, None]), dtype=np.float32)
 
 
 def fit_prior(
-    evidence: Evidence, odds: NDArray[np.float64] | None = None
+    evidence: Evidence, item_log_odds: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns prior log-odds of interactions: one term per item (items,) and one per user (users,).
 
@@ -182,15 +182,16 @@ def fit_prior(
     activity: users with more interactions have higher log-odds of any item.
 
     evidence: log-likelihood ratios of the interactions (users, items)
-    odds: terms of the items, if they are known (items,); None to take them from ``evidence``
+    item_log_odds: terms of the items, if they are known (items,); None to take them from
+        ``evidence``
     """
     assert evidence.log_ratio is not None
-    items, activity = evidence.item_log_odds if odds is None else odds, evidence.activity_log_odds
+    items = evidence.item_log_odds if item_log_odds is None else item_log_odds
+    activity = evidence.activity_log_odds
     if items is None or activity is None:
         ratio = np.clip(evidence.log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO).astype(np.float32)
         overall = _fit_shares(ratio.reshape(1, -1), 0.5)
-        if items is None:
-            items = logit(_fit_shares(ratio.T, overall[0]))
+        items = logit(_fit_shares(ratio.T, overall[0])) if items is None else items
         if activity is None:
             own = _fit_shares(ratio, overall[0])
             activity = np.log(own / own.mean())

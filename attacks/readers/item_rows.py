@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.meta_gradient import get_positive_probs
+from fedrec_auditor.attacks.parts.meta_gradient import fit_positive_probs
 from fedrec_auditor.attacks.parts.uploads import ModelMessages, divide_or_zero, scatter_item_values
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader
@@ -179,7 +179,7 @@ def _read_signs(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
                 rows = change[some[:, None], first] * is_moved[:, :, None]
                 own = None if beside is None else get_sender_vectors(beside, to_read[at[some]])
                 if negatives > 1 and gradients:
-                    place = (2 * get_positive_probs(rows) - 1).astype(np.float32)
+                    place = (2 * fit_positive_probs(rows) - 1).astype(np.float32)
                 else:
                     place = _locate(rows, is_moved, None if counts is None else counts[first], own)
                     place = place / (1 + np.abs(place))

@@ -221,7 +221,7 @@ class MixtureFit:
 
 
 def fit_mixture(
-    positions: RowPositions, negatives: float, item_odds: NDArray[np.float64] | None = None
+    positions: RowPositions, negatives: float, log_odds: NDArray[np.float64] | None = None
 ) -> PositionMixture:
     """Fits the parameters, common to all messages, of the mixture model of item-row positions.
 
@@ -232,7 +232,7 @@ def fit_mixture(
     positions: positions of item rows along their sender's direction, in standard deviations of the
         noise
     negatives: number of items without interaction that a device draws per interaction
-    item_odds: log-odds that a user interacted with each item, if they are known (items,)
+    log_odds: log-odds that a user interacted with each item, if they are known (items,)
     """
     # The sign of a direction may be unknown. So several simple models, in which all messages have
     # one step size, are fitted first: one for each pair of a sign (``step_sign``) and a threshold
@@ -241,8 +241,8 @@ def fit_mixture(
     turned: tuple[float, ...] = (np.inf,)
     if negatives > 1 and not positions.is_common_part_dominant:
         turned = (np.inf, CRITICAL_Z, 0.0) if positions.has_common_direction else (0.0,)
-    firsts = [_init_mixture(positions, negatives, *way, item_odds) for way in product(ends, turned)]
-    keep = item_odds is not None
+    firsts = [_init_mixture(positions, negatives, *way, log_odds) for way in product(ends, turned)]
+    keep = log_odds is not None
     fit = partial(fit_log_ratios, positions, negatives, fit_all=True, keep_odds=keep)
     likeliest = max(firsts, key=lambda first: fit(first, n_iterations=_ALIKE).log_likelihood)
     return fit(likeliest).mixture
@@ -385,14 +385,14 @@ def fit_log_ratios(
         if fit_all:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
             rate = np.clip(rate, _MIN_SHARE, 1 - _MIN_SHARE)
-            item_odds = mixture.item_log_odds if keep_odds else logit(rate)
+            item_log_odds = mixture.item_log_odds if keep_odds else logit(rate)
             mixture = replace(
                 mixture,
                 mean_step=step,
                 step_variance=variance,
                 mean_positive_share=share,
                 prior_weight=counts,
-                item_log_odds=item_odds,
+                item_log_odds=item_log_odds,
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)

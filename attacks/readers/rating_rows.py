@@ -45,7 +45,7 @@ _ROWS = 24  # number of rows by which lengths are compared
 _SETTINGS = {"bound", "learning_rate", "local_steps"}
 _MAX_RATING = 20  # largest rating
 
-Floats = NDArray[np.float32]
+Singles = NDArray[np.float32]
 
 
 class RatingRowsReader(MessageReader):
@@ -115,13 +115,13 @@ class _LocalTraining:
         return cls(settings["bound"], settings["learning_rate"], int(settings["local_steps"]))
 
     @property
-    def possible_ratings(self) -> Floats:
+    def possible_ratings(self) -> Singles:
         """All possible ratings, 1 to the largest (R,)."""
         return np.arange(1, int(self.bound) + 1, dtype=np.float32)
 
     def fit_ratings(
-        self, rows: Floats, change: Floats, is_moved: NDArray[np.bool_]
-    ) -> tuple[Floats, NDArray[np.float64]]:
+        self, rows: Singles, change: Singles, is_moved: NDArray[np.bool_]
+    ) -> tuple[Singles, NDArray[np.float64]]:
         """Finds the ratings (n, m) and user vectors (n, d) that explain changes of item rows.
 
         rows: item rows before training (n, m, d)
@@ -147,8 +147,8 @@ class _LocalTraining:
         return self.possible_ratings[errors.argmin(axis=2)], vectors.astype(np.float64)
 
     def score_lengths(
-        self, rows: Floats, change: Floats, direction: Floats, step: Floats, lengths: Floats
-    ) -> Floats:
+        self, rows: Singles, change: Singles, direction: Singles, step: Singles, lengths: Singles
+    ) -> Singles:
         """Returns how badly each length of the user's vector explains the changes, (n, L).
 
         The value is the median distance of rows, along the line, to the nearest prediction of a
@@ -166,7 +166,7 @@ class _LocalTraining:
         there = share * (self.possible_ratings / size - start)
         return np.asarray(np.median(np.abs(place - there).min(axis=3), axis=2))
 
-    def misfit(self, rows: Floats, change: Floats, vectors: Floats, step: Floats) -> Floats:
+    def misfit(self, rows: Singles, change: Singles, vectors: Singles, step: Singles) -> Singles:
         """Returns the squared distance of each row from the prediction of each rating, (n, m, R).
 
         ``vectors`` (n, d) are the users' vectors, ``step`` (n,) the learning rates of one row.
@@ -179,19 +179,19 @@ class _LocalTraining:
 
 @jit_compile(fastmath=REORDERED_MATH_FLAGS)
 def fill_rating_distances(
-    rows: Floats,
-    after: Floats,
-    vectors: Floats,
-    rates: Floats,
-    ratings: Floats,
+    rows: Singles,
+    after: Singles,
+    vectors: Singles,
+    rates: Singles,
+    ratings: Singles,
     steps: int,
-    bound: np.float32,
-    out: Floats,
+    max_squared_norm: np.float32,
+    out: Singles,
 ) -> None:
     """Computes how far each uploaded item row is from the result of training on each rating.
 
     A training step reduces the squared error of the rating. Then entries below 0 are set to 0, and
-    a row with a squared norm above ``bound`` is shortened.
+    a row with a squared norm above ``max_squared_norm`` is shortened.
 
     rows: item rows before training (n users, m items, d)
     after: item rows as uploaded (n, m, d)
@@ -199,7 +199,7 @@ def fill_rating_distances(
     rates: learning rate of a step on one row (n,)
     ratings: possible ratings (R,)
     steps: number of training steps
-    bound: largest squared norm of a row after each step
+    max_squared_norm: largest squared norm of a row after each step
     out: array that receives the squared distances (n, m, R)
     """
     n, m, d = rows.shape
@@ -221,8 +221,8 @@ def fill_rating_distances(
                         x = x if x > 0 else np.float32(0)
                         now[k] = x
                         size += x * x
-                    if size > bound:
-                        scale = np.sqrt(bound / size)
+                    if size > max_squared_norm:
+                        scale = np.sqrt(max_squared_norm / size)
                         for k in range(d):
                             now[k] *= scale
                 far = np.float32(0)

@@ -43,14 +43,14 @@ class FlippedBitsReader(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether the view links bits to users, and flipping probabilities are public."""
         known = view.public.noise_channel is not None
-        return known and uploads.find_item_vector_name(view, Payload.BITS) is not None
+        return known and uploads.find_item_values_name(view, Payload.BITS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, from the bits of all rounds.
 
         The result also has prior log-odds of items and users.
         """
-        channel, name = view.public.noise_channel, uploads.find_item_vector_name(view, Payload.BITS)
+        channel, name = view.public.noise_channel, uploads.find_item_values_name(view, Payload.BITS)
         assert channel is not None
         assert name is not None
         shape = (len(users), view.public.n_items)
@@ -73,7 +73,7 @@ class FlippedBitsReader(MessageReader):
 
 
 def fit_activity_log_odds(
-    log_ratio: NDArray[np.floating[Any]], item_odds: NDArray[np.float64]
+    log_ratio: NDArray[np.floating[Any]], item_log_odds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Fits the term that each user's activity adds to the log-odds of all items, (n,).
 
@@ -82,7 +82,7 @@ def fit_activity_log_odds(
 
     log_ratio: log-likelihood ratios of interactions (n, M), which must be exact: errors would
         appear as activity
-    item_odds: log-odds that an average user interacted with each item (M,)
+    item_log_odds: log-odds that an average user interacted with each item (M,)
     """
     # A user with little evidence gets about the mean.
     # Newton steps on the observed information (Louis 1982): expectation maximisation is far from
@@ -90,7 +90,7 @@ def fit_activity_log_odds(
     log_ratio = np.clip(log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO).astype(np.float32)
     activity, mean, variance = np.zeros(len(log_ratio)), 0.0, 1.0
     for count in range(_STEPS):
-        prior = (item_odds + activity[:, None]).astype(np.float32)
+        prior = (item_log_odds + activity[:, None]).astype(np.float32)
         before, after = expit(prior), expit(prior + log_ratio)
         curve = np.sum(before * (1 - before), axis=1, dtype=np.float64)
         gain = np.sum(after - before, axis=1, dtype=np.float64)

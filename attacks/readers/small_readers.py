@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.uploads import find_item_vector_name, get_last_model
+from fedrec_auditor.attacks.parts.uploads import find_item_values_name, get_last_model
 from fedrec_auditor.attacks.readers import rank_one_gradients
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import has_unchanged_rows
@@ -44,8 +44,8 @@ class ClearEntriesReader(MessageReader):
         uses these probabilities.
         """
         known = view.public.noise_channel is not None
-        clear = not known or find_item_vector_name(view, Payload.BITS) is None
-        return clear and find_item_vector_name(view, Payload.BITS, Payload.RATINGS) is not None
+        clear = not known or find_item_values_name(view, Payload.BITS) is None
+        return clear and find_item_values_name(view, Payload.BITS, Payload.RATINGS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of users' interactions with items, and users' ratings.
@@ -53,7 +53,7 @@ class ClearEntriesReader(MessageReader):
         Both follow from the number that a user sent for an item, averaged over rounds. The ratings
         are None unless the numbers are ratings.
         """
-        name = find_item_vector_name(view, Payload.BITS, Payload.RATINGS)
+        name = find_item_values_name(view, Payload.BITS, Payload.RATINGS)
         assert name is not None, "refused"
         total = np.zeros((len(users), view.public.n_items))
         count = np.zeros(len(users))
@@ -187,7 +187,7 @@ class ParticipationReader(MessageReader):
         # Memory: the sums of all rounds, and two tables of users by items.
         groups, sums = [], []
         for seen in view.rounds:
-            for _, sources in uploads.iter_table_changes(view, only=seen):
+            for _, sources in uploads.iter_table_changes(view, only_round=seen):
                 assert seen.senders_in_sum is not None
                 groups.append(np.isin(users, seen.senders_in_sum))
                 sums.append(sources[0])

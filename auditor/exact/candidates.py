@@ -296,7 +296,7 @@ Floats = NDArray[np.float64]
 _DRAWS = 256
 _MAX_OUTPUTS = 1 << 14
 # Total number of entries drawn for all inputs to find rare outputs, if outputs are few and repeat.
-MAX_RARE_OUTPUT_DRAWS = 1 << 21
+MAX_RARE_OUTPUT_ENTRIES = 1 << 21
 # Largest number of entries if a call returns a single output, and number of draws per call.
 _SINGLY, _AT_ONCE = 1 << 18, 1 << 17
 _REACH = 2.0 ** np.arange(-6, 12.5, 0.5)
@@ -533,7 +533,7 @@ def _add_rare_outputs(
     Outputs are drawn in blocks, and only the different outputs of a block are stored.
     """
     listed = [] if dist.outputs is None else [dist.outputs]
-    most = MAX_RARE_OUTPUT_DRAWS if dist.sampler.takes_size else _SINGLY
+    most = MAX_RARE_OUTPUT_ENTRIES if dist.sampler.takes_size else _SINGLY
     size = min(samples, most // max(1, math.prod(pool.shape[1:])) // len(inputs.probe_inputs))
     streams = np.random.SeedSequence([seed, 1]).spawn(len(inputs.probe_inputs))
     for value, stream in zip(inputs.probe_inputs, streams, strict=True):

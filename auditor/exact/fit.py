@@ -53,19 +53,19 @@ class CheckResult:
     bound: Bound | None = None
 
     @classmethod
-    def passed(cls, reason: str) -> CheckResult:
+    def make_passed(cls, reason: str) -> CheckResult:
         """Builds the result of a check that ran and found no fault."""
         return cls(status=CheckStatus.PASSED, reason=reason)
 
     @classmethod
-    def failed(cls, reason: str, bound: Bound | None = None) -> CheckResult:
+    def make_failed(cls, reason: str, bound: Bound | None = None) -> CheckResult:
         """Builds the result of a check that ran and found a fault; ``bound`` is a lower bound on
         epsilon that it measured, if any.
         """
         return cls(status=CheckStatus.FAILED, reason=reason, bound=bound)
 
     @classmethod
-    def not_run(cls, reason: str) -> CheckResult:
+    def make_not_run(cls, reason: str) -> CheckResult:
         """Builds the result of a check that could not run, or could not decide."""
         return cls(status=CheckStatus.NOT_RUN, reason=reason)
 
@@ -153,23 +153,23 @@ def check_fit(
         tests = [test for part in parts for test in part]
         tests += [_test_llrs(dist, chosen, drawn, own, i, j, rng) for i, j in _pair_up(len(chosen))]
     except InputError as misfit:
-        return CheckResult.failed(str(misfit))
+        return CheckResult.make_failed(str(misfit))
     tests = [test for test in tests if len(test.counts)]
     count = sum(len(test.counts) for test in tests)
     if not count:
         reason = "Expected at least 2 inputs for vectors of numbers, got one. Add an input."
-        return CheckResult.not_run(reason)
+        return CheckResult.make_not_run(reason)
     values = [test.compute_p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
     least = float(values[worst][k])
     if least > FALSE_FAILURE_RATE / count:
-        return CheckResult.passed(
+        return CheckResult.make_passed(
             f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
             f"least p-value is {least:.2g}."
         )
     expected = (test.low[k] + test.high[k]) / 2.0 * test.trials[k]
-    return CheckResult.failed(
+    return CheckResult.make_failed(
         f"{test.prefix}, {test.describe(k)} occurred {test.counts[k]} times in {test.trials[k]} "
         f"draws, but the claimed distribution predicts {expected:.6g} (p = {least:.1g}). Ratios of "
         "this distribution say nothing about this sampler: mend one of them."

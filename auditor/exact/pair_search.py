@@ -372,20 +372,20 @@ class LogRatioSearch(PairSearch):
         spare = result.epsilon - self.claimed_epsilon
         min_log_ratio = result.epsilon - (min(_MAX_DROP, spare / 2.0) if spare > 0.0 else _MAX_DROP)
 
-        def density(outputs: Floats) -> Floats:
+        def get_log_probs(outputs: Floats) -> Floats:
             """Log-densities of ``outputs`` under the two inputs, (2, outputs)."""
             return self.dist.try_log_probs(outputs, (result.input_a, result.input_b))
 
         for step, (below, above) in itertools.product(range(_HALVINGS), ((1, 1), (1, 0), (0, 1))):
             ends = place - below * reach / 2.0**step, place + above * reach / 2.0**step
             low, high = (float(f"{end:.9g}") for end in ends)
-            logs = density(np.linspace(low, high, 33))
+            logs = get_log_probs(np.linspace(low, high, 33))
             with np.errstate(invalid="ignore"):
                 alike = np.all(logs[0] - logs[1] >= min_log_ratio)
             if not (alike and low < high):
                 continue
             edges = np.linspace(low, high, 9)
-            cells = tables.integrate_cells(lambda outputs: np.exp(density(outputs)), edges)
+            cells = tables.integrate_cells(lambda outputs: np.exp(get_log_probs(outputs)), edges)
             masses = cells.masses.sum(axis=1)
             if np.all(cells.lost_mass <= 1e-9 * masses) and masses[0] > 0.0:
                 text = f"a number from {low:.9g} to {high:.9g}"
@@ -398,18 +398,18 @@ class LogRatioSearch(PairSearch):
         exceeds ``above``; unchanged if none is found.
         """
 
-        def at(output: Any) -> PairEpsilon:
+        def evaluate(output: Any) -> PairEpsilon:
             """Result for the two inputs with this single ``output``."""
             return self._try_outputs(result.input_a, result.input_b, np.asarray(output)[None])
 
         epsilon, output = candidates.search_with_hypothesis(
             self.outputs.make_strategy(),
-            lambda output: at(output).epsilon,
+            lambda output: evaluate(output).epsilon,
             seed=self.seed,
             max_examples=self.max_examples,
             stop_above=above,
         )
-        return at(output) if epsilon > above else result
+        return evaluate(output) if epsilon > above else result
 
     def _grows(self, best: PairEpsilon) -> bool:
         """Whether the log-ratio of the best pair of inputs still grows towards the least probable

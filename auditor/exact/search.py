@@ -164,7 +164,7 @@ def search_exact_bound(
     delta: float,
     inputs: Iterable[Any] | SearchStrategy[Any] | None,
     seed: np.random.SeedSequence,
-    samples: int = candidates.MAX_RARE_OUTPUT_DRAWS,
+    samples: int = candidates.MAX_RARE_OUTPUT_ENTRIES,
 ) -> Bound:
     """Searches the pair of inputs with the largest epsilon at ``delta``, by the output
     probabilities that a mechanism states, and returns this lower bound.

@@ -13,9 +13,9 @@ from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 
 # Function that scores an attack, by family of the attack.
 ATTACK_GAMES: Mapping[AttackFamily, Callable[[Trial], tuple[AttackRow | SkippedRow, ...]]] = {
-    AttackFamily.ATTRIBUTE: attribute.run_attack,
-    AttackFamily.MEMBERSHIP: membership.run_attack,
-    AttackFamily.USER_MEMBERSHIP: membership.run_user_attack,
-    AttackFamily.RECONSTRUCTION: reconstruction.run_attack,
-    AttackFamily.LINKAGE: linkage.run_attack,
+    AttackFamily.ATTRIBUTE: attribute.score_attack,
+    AttackFamily.MEMBERSHIP: membership.score_attack,
+    AttackFamily.USER_MEMBERSHIP: membership.score_user_attack,
+    AttackFamily.RECONSTRUCTION: reconstruction.score_attack,
+    AttackFamily.LINKAGE: linkage.score_attack,
 }

@@ -59,7 +59,7 @@ class _Question:
     backgrounds: tuple[Background, ...]
 
 
-def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
+def score_attack(trial: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses an attribute of users; returns rows of the report.
 
     The adversary knows the class (value of the attribute) of some users, drawn at random. The
@@ -84,36 +84,36 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     # Zhang et al., who published these attacks, do not say how they average F1 over classes. Macro
     # F1 is the main metric, because an adversary who has learned nothing gets other averages close
     # to the share of the largest class. These averages are further metrics of a row.
-    if game.attack.refusal(game.view):
+    if trial.attack.refusal(trial.view):
         return ()
-    attributes = game.interactions.attributes
+    attributes = trial.interactions.attributes
     if not attributes:
         reason = "The data have no attributes of users. Bring them with --users."
-        return (game.make_skipped_row(reason),)
-    learns = game.attack.needs_known
-    whole = _condense_uploads(game) if learns else None
-    subjects = find_senders(game.view).astype(np.int64)
+        return (trial.make_skipped_row(reason),)
+    learns = trial.attack.needs_known
+    whole = _condense_uploads(trial) if learns else None
+    subjects = find_senders(trial.view).astype(np.int64)
     if whole is not None and whole.inputs:
         subjects = whole.inputs[inputs.SUMMARY].users.astype(np.int64)
     rows: list[AttackRow | SkippedRow] = []
     not_readable = list[str]()
     readable = subjects
-    keys = attributes if game.attributes is None else game.attributes
+    keys = attributes if trial.attributes is None else trial.attributes
     if not keys:
         reason = "No attribute was asked for. Name some, or leave them out for all."
-        return (game.make_skipped_row(reason),)
+        return (trial.make_skipped_row(reason),)
     for key in sorted(keys, key=lambda key: (key not in _FIRST_KEYS, key != _FIRST_KEYS[0], key)):
         subjects = readable[attributes[key].has_value[readable]]
         if why := _explain_no_guess(attributes[key], subjects):
-            rows.append(game.make_skipped_row(f"Inferring {key} is not possible: {why}"))
+            rows.append(trial.make_skipped_row(f"Inferring {key} is not possible: {why}"))
         elif whole is None:
-            new_rows = _score_non_learner(game, subjects, key)
+            new_rows = _score_nonlearner(trial, subjects, key)
             rows += new_rows
             not_readable += [] if new_rows else [key]
         else:
-            rows += _score_learner(game, whole, subjects, key)
+            rows += _score_learner(trial, whole, subjects, key)
     if not_readable:
-        rows.append(game.make_skipped_row(_NO_READING.format(" or ".join(not_readable))))
+        rows.append(trial.make_skipped_row(_NO_READING.format(" or ".join(not_readable))))
     return tuple(rows)
 
 
@@ -144,24 +144,24 @@ def _explain_no_guess(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
     return ""
 
 
-def _condense_uploads(game: Trial) -> inputs.ViewWithInputs:
+def _condense_uploads(trial: Trial) -> inputs.ViewWithInputs:
     """The view with tables of the uploads (one row per user), from which classifiers learn.
 
-    Tables of at most ``_MAX_SHARED`` rows are stored in ``game.table_views``, so that the next
+    Tables of at most ``_MAX_SHARED`` rows are stored in ``trial.table_views``, so that the next
     attack on the same training does not compute them again.
     """
-    if _ALL_UPLOADS not in game.table_views:
-        readings = inputs.add_input_tables(game.view)
+    if _ALL_UPLOADS not in trial.table_views:
+        readings = inputs.add_input_tables(trial.view)
         if readings.inputs and len(readings.inputs[inputs.SUMMARY].users) > _MAX_SHARED:
             return readings
-        game.table_views[_ALL_UPLOADS] = readings
-    for note in game.table_views[_ALL_UPLOADS].notes:
-        game.view.add_note(note)
-    return game.table_views[_ALL_UPLOADS]
+        trial.table_views[_ALL_UPLOADS] = readings
+    for note in trial.table_views[_ALL_UPLOADS].notes:
+        trial.view.add_note(note)
+    return trial.table_views[_ALL_UPLOADS]
 
 
 def _score_learner(
-    game: Trial, whole: inputs.ViewWithInputs, subjects: NDArray[np.int64], key: str
+    trial: Trial, whole: inputs.ViewWithInputs, subjects: NDArray[np.int64], key: str
 ) -> Iterator[AttackRow | SkippedRow]:
     """Yields the rows of one attribute for an attack that learns from users whose class the
     adversary knows.
@@ -170,36 +170,36 @@ def _score_learner(
     """
     defects = {name: each.defect for name, each in whole.inputs.items() if each.defect}
     usable = [name for name in whole.inputs if name not in defects]
-    for name in _list_wide_tables(game, whole, usable):
+    for name in _list_wide_tables(trial, whole, usable):
         width = f"{whole.inputs[name].width:,} numbers per user"
         defects[name] = f"{width} are too many in a quick audit. Audit without --quick."
     usable = [name for name in usable if name not in defects]
-    if usable and (why := _explain_no_truth(game, subjects)):
+    if usable and (why := _explain_no_truth(trial, subjects)):
         defects[_TRUE_SET] = why
     for name, why in defects.items():
         what = f"Inferring {key} from the features “{name}” is not possible"
-        yield game.make_skipped_row(f"{what}: {why}")
+        yield trial.make_skipped_row(f"{what}: {why}")
     if not usable:
         return
     whole = whole.with_inputs({name: whole.inputs[name] for name in usable})
-    shares = QUICK_KNOWN_SHARES if game.is_quick else KNOWN_SHARES
-    for share in shares:
-        question = _make_question(game, subjects, key, share)
+    tried = QUICK_KNOWN_SHARES if trial.is_quick else KNOWN_SHARES
+    for share in tried:
+        question = _make_question(trial, subjects, key, share)
         if not question.backgrounds:
-            yield game.make_skipped_row(
+            yield trial.make_skipped_row(
                 f"Inferring {key} with {share:.0%} of users known is not possible: in every draw, "
                 f"all known users among {len(subjects)} are of one class."
             )
             continue
-        baselines = _guess_baselines(game, whole, question)
-        from_interactions = _score_on_truth(game, whole, question)
-        yield _make_row(game, whole, question, "", baselines, from_interactions)
-        for name in usable if share == shares[-1] and len(usable) > 1 and not game.is_quick else ():
+        baselines = _guess_baselines(trial, whole, question)
+        from_interactions = _score_on_truth(trial, whole, question)
+        yield _make_row(trial, whole, question, "", baselines, from_interactions)
+        for name in usable if share == tried[-1] and len(usable) > 1 and not trial.is_quick else ():
             view = whole.with_only_input(name)
-            yield _make_row(game, view, question, f", {name}", baselines, from_interactions)
+            yield _make_row(trial, view, question, f", {name}", baselines, from_interactions)
 
 
-def _list_wide_tables(game: Trial, whole: inputs.ViewWithInputs, usable: list[str]) -> list[str]:
+def _list_wide_tables(trial: Trial, whole: inputs.ViewWithInputs, usable: list[str]) -> list[str]:
     """Names of the tables that a quick audit leaves out, because the attack would sort too many
     columns.
 
@@ -207,41 +207,41 @@ def _list_wide_tables(game: Trial, whole: inputs.ViewWithInputs, usable: list[st
 
     The narrowest table is never left out.
     """
-    attack = game.attack
-    if not (game.is_quick and isinstance(attack, LearningAttack) and attack.needs_columns):
+    attack = trial.attack
+    if not (trial.is_quick and isinstance(attack, LearningAttack) and attack.needs_columns):
         return []
     widths = {name: whole.inputs[name].width for name in usable}
     narrowest = min(widths.values(), default=0)
     return [name for name, width in widths.items() if width > max(narrowest, MAX_QUICK_COLUMNS)]
 
 
-def _explain_no_truth(game: Trial, subjects: NDArray[np.int64]) -> str:
+def _explain_no_truth(trial: Trial, subjects: NDArray[np.int64]) -> str:
     """Reason why the attack does not run on the true interactions, as text; empty if it does.
 
     Only attacks that sort columns are refused, if the table is too large for them.
     """
     # Other attacks read inner products only, which are computed for any number of columns, one
     # block at a time.
-    size, attack = len(subjects) * game.interactions.n_items, game.attack
+    size, attack = len(subjects) * trial.interactions.n_items, trial.attack
     needs_columns = isinstance(attack, LearningAttack) and attack.needs_columns
-    if size <= inputs.MAX_TABLE_SIZE or not needs_columns:
+    if size <= inputs.MAX_TABLE_ENTRIES or not needs_columns:
         return ""
     return (
         f"the true interaction set has {size:,} entries, and the attack sorts "
-        f"{inputs.MAX_TABLE_SIZE:,} at most. The rows have no result from it."
+        f"{inputs.MAX_TABLE_ENTRIES:,} at most. The rows have no result from it."
     )
 
 
-def _make_question(game: Trial, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
+def _make_question(trial: Trial, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
     """Draws a ``share`` of the users ``subjects``, whose class the adversary knows, several times.
 
     ``backgrounds`` of the result is empty if, in every draw, all known users are of one class.
     """
-    attribute, n = game.interactions.attributes[key], len(subjects)
+    attribute, n = trial.interactions.attributes[key], len(subjects)
     count = min(max(1, round(share * n)), n - 1)
-    draws = QUICK_N_DRAWS if game.is_quick else N_DRAWS
-    known = [np.sort(subjects[game.rng.permutation(n)[:count]]) for _ in range(draws)]
-    side = _encode_others(game.interactions, key)
+    draws = QUICK_N_DRAWS if trial.is_quick else N_DRAWS
+    known = [np.sort(subjects[trial.rng.permutation(n)[:count]]) for _ in range(draws)]
+    side = _encode_others(trial.interactions, key)
     has_classes = any(np.ptp(attribute.codes[each]) > 0 for each in known)
     return _Question(
         key=key,
@@ -261,18 +261,18 @@ def _make_question(game: Trial, subjects: NDArray[np.int64], key: str, share: fl
     )
 
 
-def _guess_all(game: Trial, view: View, question: _Question) -> tuple[Guesses, Counter[str]]:
+def _guess_all(trial: Trial, view: View, question: _Question) -> tuple[Guesses, Counter[str]]:
     """The attack's guesses in every draw of the users whose class the adversary knows, and how
     often it used each table of the uploads.
 
     The counts are numbers of draws, by name of the table.
     """
-    attack, backgrounds, subjects = game.attack, question.backgrounds, question.subjects
+    attack, backgrounds, subjects = trial.attack, question.backgrounds, question.subjects
     draws: tuple[GuessedLabels, ...]
     if isinstance(attack, LearningAttack):
-        draws = attack.infer_per_background(view, backgrounds, game.rng)
+        draws = attack.infer_per_background(view, backgrounds, trial.rng)
     else:
-        draws = tuple(game.run_attack(GuessedLabels, each, view) for each in backgrounds)
+        draws = tuple(trial.run_attack(GuessedLabels, each, view) for each in backgrounds)
     n, classes = len(subjects), len(question.attribute.classes)
     guessed = np.full((len(draws), n), NOT_GUESSED_CODE)
     scores = np.zeros((len(draws), n, classes))
@@ -292,9 +292,9 @@ def _guess_all(game: Trial, view: View, question: _Question) -> tuple[Guesses, C
     )
 
 
-def _guess_baselines(game: Trial, view: View, question: _Question) -> dict[str, Guesses]:
+def _guess_baselines(trial: Trial, view: View, question: _Question) -> dict[str, Guesses]:
     """Guesses of every baseline, by name. Baselines use no uploads."""
-    blind, _ = _guess_all(game, view.drop_uploads(), question)
+    blind, _ = _guess_all(trial, view.drop_uploads(), question)
     labels = [background.known_classes for background in question.backgrounds]
     return _frequency_guesses(blind, [x for x in labels if x is not None]) | {"no upload": blind}
 
@@ -315,22 +315,22 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
     }
 
 
-def _score_on_truth(game: Trial, view: View, question: _Question) -> float | None:
+def _score_on_truth(trial: Trial, view: View, question: _Question) -> float | None:
     """Mean macro F1 of the attack on the true interactions in place of uploads; None if it cannot
     run on interactions.
     """
-    if not isinstance(game.attack, LearningAttack) or _explain_no_truth(game, question.subjects):
+    if not isinstance(trial.attack, LearningAttack) or _explain_no_truth(trial, question.subjects):
         return None
     name = f"{_TRUE_SET} {hash(question.subjects.tobytes())}"
-    if name not in game.table_views:
-        truth = inputs.make_input_table(game.interactions.ratings, question.subjects)
+    if name not in trial.table_views:
+        truth = inputs.make_input_table(trial.interactions.ratings, question.subjects)
         read = inputs.add_input_tables(view.drop_uploads()).with_inputs({inputs.ITEMS: truth})
-        game.table_views[name] = read.with_only_input(inputs.ITEMS)
-    return get_mean_f1(_guess_all(game, game.table_views[name], question)[0])
+        trial.table_views[name] = read.with_only_input(inputs.ITEMS)
+    return get_mean_f1(_guess_all(trial, trial.table_views[name], question)[0])
 
 
 def _make_row(
-    game: Trial,
+    trial: Trial,
     view: View,
     question: _Question,
     part: str,
@@ -342,7 +342,7 @@ def _make_row(
 
     ``part``: text that names the single table of ``view``; empty if ``view`` has all tables.
     """
-    guesses, read = _guess_all(game, view, question)
+    guesses, read = _guess_all(trial, view, question)
     key, share, draws = question.key, question.share, len(question.backgrounds)
     is_alone = question.backgrounds[0].attributes is None
     others = "" if is_alone else " and all users' other attributes"
@@ -358,15 +358,15 @@ def _make_row(
             "users best in cross-validation; if no features help, it guesses without uploads. To "
             f"guess {key}, the attack used the features {used} of {draws} random choices."
         )
-        if game.is_quick:
+        if trial.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."
     metric = f"{key} {MACRO_F1} ({share:.0%} known{part})"
-    row = _make_gain_row(game, metric, guesses, baselines, note, from_interactions)
-    return row.model_copy(update={} if part else {"users": _rate_users(game, guesses, question)})
+    row = _make_gain_row(trial, metric, guesses, baselines, note, from_interactions)
+    return row.model_copy(update={} if part else {"users": _rate_users(trial, guesses, question)})
 
 
 def _make_gain_row(
-    game: Trial,
+    trial: Trial,
     metric: str,
     guesses: Guesses,
     baselines: Mapping[str, Guesses],
@@ -376,8 +376,8 @@ def _make_gain_row(
     """Makes the row of macro F1, with the gain over the best of ``baselines``."""
     means = {name: get_mean_f1(one) for name, one in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
-    figures = estimate_metrics(guesses, confidence=game.confidence, rng=game.rng, baseline=best)
-    return game.make_row(
+    figures = estimate_metrics(guesses, confidence=trial.confidence, rng=trial.rng, baseline=best)
+    return trial.make_row(
         metric,
         figures.pop(MACRO_F1),
         means,
@@ -388,7 +388,7 @@ def _make_gain_row(
     )
 
 
-def _rate_users(game: Trial, guesses: Guesses, question: _Question) -> UsersRow:
+def _rate_users(trial: Trial, guesses: Guesses, question: _Question) -> UsersRow:
     """Summary of the attack's success over users.
 
     A user's success is the share of right guesses, among the draws in which the user's class is not
@@ -398,39 +398,39 @@ def _rate_users(game: Trial, guesses: Guesses, question: _Question) -> UsersRow:
     right = np.count_nonzero(is_unknown & (guesses.class_guesses == guesses.true_classes), axis=0)
     count = np.count_nonzero(is_unknown, axis=0)
     share = np.divide(right, count, out=np.full(len(count), np.nan), where=count > 0)
-    return summarize_users(game, question.subjects, share, "share of right guesses per user")
+    return summarize_users(trial, question.subjects, share, "share of right guesses per user")
 
 
-def _score_non_learner(game: Trial, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:
+def _score_nonlearner(trial: Trial, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:
     """Rows of one attribute for an adversary who knows no user's class; empty if the attack guesses
     nothing.
 
     ``subjects``: indices of the users whose attribute is guessed (n,).
     ``key``: name of the attribute.
     """
-    attribute = game.interactions.attributes[key]
+    attribute = trial.interactions.attributes[key]
     codes, classes, rows = attribute.codes, len(attribute.classes), len(attribute.categories)
     none = np.zeros(0, dtype=np.int64)
     background = Background(known_users=none, known_classes=none, n_classes=rows, subjects=subjects)
-    guess = game.run_attack(GuessedLabels, background, game.view)
+    guess = trial.run_attack(GuessedLabels, background, trial.view)
     if not len(guess.users):
         return ()
     guessed = np.full((1, len(subjects)), NOT_GUESSED_CODE)
     guessed[0, np.searchsorted(subjects, guess.users)] = guess.classes
     guesses = Guesses(true_classes=codes[subjects], class_guesses=guessed, n_classes=classes)
     row = _make_gain_row(
-        game,
+        trial,
         f"{key} {MACRO_F1} (nobody known)",
         guesses,
         # Frequencies of the users whose attribute is guessed, because no user is known.
         _frequency_guesses(guesses, [codes[guess.users]]),
         "The adversary knows which part of the model encodes a category, but no user's category.",
     )
-    return (row,) if guess.is_proved is None else (row, _score_certain(game, guess, subjects, key))
+    return (row,) if guess.is_proved is None else (row, _score_certain(trial, guess, subjects, key))
 
 
 def _score_certain(
-    game: Trial, guess: GuessedLabels, subjects: NDArray[np.int64], key: str
+    trial: Trial, guess: GuessedLabels, subjects: NDArray[np.int64], key: str
 ) -> AttackRow:
     """Makes the row of the share of users whose attribute is inferred with certainty and correctly.
 
@@ -438,11 +438,11 @@ def _score_certain(
     """
     assert guess.is_proved is not None
     users = guess.users[guess.is_proved]
-    truth = game.interactions.attributes[key].codes[users]
+    truth = trial.interactions.attributes[key].codes[users]
     right = truth == guess.classes[guess.is_proved]
-    return game.make_row(
+    return trial.make_row(
         f"{key} {CERTAIN}",
-        game.estimate_share(np.isin(subjects, users[right])),
+        trial.estimate_share(np.isin(subjects, users[right])),
         # Without messages no inference is certain. If a certain inference is wrong, the baseline
         # guesses the most frequent class for the users with a certain inference, and nothing for
         # other users.

@@ -353,12 +353,12 @@ def count_population(data: Interactions, n_canaries: int = 0) -> Population:
 
 
 def add_user(
-    population: Interactions, history: NDArray[np.float32], last_category: Collection[str] = ()
+    population: Interactions, history: NDArray[np.float32], flipped_names: Collection[str] = ()
 ) -> Interactions:
     """Appends one user to the population.
 
     ``history``: ratings of the new user (n_items,), 0 for items without a rating.
-    ``last_category``: names of the attributes of which the new user has the last category. The new
+    ``flipped_names``: names of the attributes of which the new user has the last category. The new
         user has the first category of all other attributes.
     """
     rated, times = np.count_nonzero(history), population.timestamps
@@ -369,7 +369,7 @@ def add_user(
         timestamps=None if times is None else np.full(rated, times.max(initial=0)),
         attributes={
             name: replace(
-                each, codes=np.full(1, (len(each.classes) - 1) * (name in last_category), np.int64)
+                each, codes=np.full(1, (len(each.classes) - 1) * (name in flipped_names), np.int64)
             )
             for name, each in population.attributes.items()
         },

@@ -298,7 +298,7 @@ class RunSampler:
         score_description: str,
         n_pilot_runs: int,
         rng: np.random.Generator,
-        budget: RuleTestPlan,
+        test_plan: RuleTestPlan,
         fit_trees: bool = False,
     ) -> Worlds:
         """Makes two worlds (neighbouring inputs) with one number per run: the score of a fitted
@@ -311,7 +311,7 @@ class RunSampler:
         ``n_pilot_runs``: number of runs per world to which the rule is fitted. The bound does not
             use these runs.
         ``rng``: random generator of the pilot runs.
-        ``budget``: number of draws, delta and error probability for which the rule is chosen.
+        ``test_plan``: number of draws, delta and error probability for which the rule is chosen.
         ``fit_trees``: whether to fit the rule by ``learn_run_scorer``; if false, by logistic
             regression.
         """
@@ -320,10 +320,10 @@ class RunSampler:
             for world, stream in enumerate(rng.spawn(2))
         )
         fit = pilot_rules.learn_run_scorer if fit_trees else pilot_rules.fit_logistic_rule
-        n_standalone_features = self.simulation.n_standalone_features
+        n_alone = self.simulation.n_standalone_features
         # A single standalone feature with a larger predicted bound takes the place of the fitted
         # rule.
-        rule, how = pilot_rules.choose_run_scorer(fit, first, second, n_standalone_features, budget)
+        rule, how = pilot_rules.choose_run_scorer(fit, first, second, n_alone, test_plan)
         score_description = f"{score_description} ({how})" if how else score_description
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
@@ -723,7 +723,7 @@ class CanaryGame(ABC):
         # Pilot runs, to which the rule is fitted, are not used for the bound: a quarter of
         # ``runs``, but at most 2,000 per world.
         pilot = min(_MAX_PILOTS, -(-runs // _PILOTS))
-        budget = RuleTestPlan(n_draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA)
+        plan = RuleTestPlan(n_draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA)
         worlds = draws.make_worlds(
             setup.world_names,
             scope,
@@ -731,7 +731,7 @@ class CanaryGame(ABC):
             score_description="the attack's score",
             n_pilot_runs=pilot,
             rng=rng,
-            budget=budget,
+            test_plan=plan,
             fit_trees=self.can_fit_trees,
         )
         return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} other runs"

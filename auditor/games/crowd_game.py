@@ -202,7 +202,7 @@ def find_best_canary(
     """
     best, largest = None, 0.0
 
-    def read(canary: CanarySet) -> list[float]:
+    def measure_gaps(canary: CanarySet) -> list[float]:
         """Squared distance between the mean messages of the two histories, at each broadcast."""
         squares = []
         for broadcast in broadcasts:
@@ -215,7 +215,7 @@ def find_best_canary(
         return squares
 
     designed = canaries.design_extreme_canaries(scope, population)
-    every, refused = canaries.map_canaries(designed, read)
+    every, refused = canaries.map_canaries(designed, measure_gaps)
     left_out = canaries.describe_refusals(refused, every)
     for canary, squares in every:
         for number, square in enumerate(squares):
@@ -261,7 +261,7 @@ class CrowdGame(CanaryGame):
         """Returns the system ``target``, shortened to one round of training."""
         return target.limit_rounds(1)
 
-    def can_skip_server(self, target: Target) -> bool:
+    def can_fix_broadcast(self, target: Target) -> bool:
         """Whether uploads at a fixed broadcast may be simulated without the server's steps."""
         return True
 
@@ -296,17 +296,17 @@ class CrowdGame(CanaryGame):
                 all_deltas = {s: d for s, d in all_deltas.items() if s not in setup.deltas_by_scope}
                 yield setup
 
-        def kind(scope: Scope) -> tuple[str, str, bool, bool]:
+        def to_key(scope: Scope) -> tuple[str, str, bool, bool]:
             """Key that is equal for scopes which share an experiment."""
             # A party with a single user is another system: it draws its only row in every step.
-            of_uploads = self.can_skip_server(target) and not parties and by is None
+            of_uploads = self.can_fix_broadcast(target) and not parties and by is None
             if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
                 of_uploads = of_uploads and not stated.has_user_sampling(target)
             of_uploads = of_uploads and scope.vantage in rounds.UPLOAD_VANTAGES
             hiding = has_presence_claim(target, scope)
             return str(scope.unit), str(scope.adjacency), of_uploads, hiding
 
-        for (_, _, of_uploads, _), group in groupby(sorted(all_deltas, key=kind), key=kind):
+        for (_, _, of_uploads, _), group in groupby(sorted(all_deltas, key=to_key), key=to_key):
             scopes = {scope: all_deltas[scope] for scope in group}
             yield self._make_setup(case, population, broadcast, scopes, of_uploads, rng)
 
@@ -442,7 +442,7 @@ class TrainingGame(CrowdGame):
     part.
 
     If clients keep no state between rounds, the game may simulate single uploads instead
-    (``can_skip_server``).
+    (``can_fix_broadcast``).
 
     ``name``: name of the game on the command line.
     ``horizon``: time that the adversary observes.
@@ -461,7 +461,7 @@ class TrainingGame(CrowdGame):
         """
         return limit_rounds(target, quick)
 
-    def can_skip_server(self, target: Target) -> bool:
+    def can_fix_broadcast(self, target: Target) -> bool:
         """Whether single uploads at a fixed broadcast may be simulated in place of whole trainings.
 
         This requires that the server may choose the broadcast, so that a bound on epsilon at this

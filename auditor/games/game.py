@@ -281,12 +281,12 @@ _THIRDS = {
 
 
 def summarize_users(
-    game: Trial, users: NDArray[np.integer[Any]], success: NDArray[np.floating[Any]], name: str
+    trial: Trial, users: NDArray[np.integer[Any]], success: NDArray[np.floating[Any]], name: str
 ) -> UsersRow:
     """Summarises an attack's success over users: quantiles, the share of exposed users, and means
     of groups.
 
-    ``game``: the attack, with the data that score its guesses.
+    ``trial``: the attack, with the data that score its guesses.
     ``users``: indices of the attacked users (n,).
     ``success``: success per user in [0, 1] (n,). Users with NaN are left out.
     ``name``: description of the measure of a user's success.
@@ -294,23 +294,23 @@ def summarize_users(
     - Exposed users: users with a success of at least ``MIN_EXPOSED_USER_SUCCESS``.
     - Groups: thirds of the users by number of items, thirds by popularity of these items, and
       classes of each attribute. Groups of fewer than ``MIN_GROUP_USERS`` users are left out.
-    - Success of each user: only if ``game.is_per_user``.
+    - Success of each user: only if ``trial.is_per_user``.
     """
     is_finite = np.isfinite(success)
     users, success = users[is_finite], success[is_finite]
     groups: dict[str, dict[str, FurtherFigure]] = {}
-    for grouping, group, members in _iter_groups(game, users):
+    for grouping, group, members in _iter_groups(trial, users):
         if np.count_nonzero(members) >= MIN_GROUP_USERS:
-            average = game.estimate_mean(success[members])
+            average = trial.estimate_mean(success[members])
             groups.setdefault(grouping, {})[group] = make_further_figure(average)
     return UsersRow(
         success=name,
         quantiles={
-            f"{level:.0%}": _quantile(success, level, game.confidence) for level in QUANTILE_LEVELS
+            f"{level:.0%}": _quantile(success, level, trial.confidence) for level in QUANTILE_LEVELS
         },
-        sure=make_further_figure(game.estimate_share(success >= MIN_EXPOSED_USER_SUCCESS)),
+        sure=make_further_figure(trial.estimate_share(success >= MIN_EXPOSED_USER_SUCCESS)),
         groups=groups,
-        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_per_user else (),
+        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if trial.is_per_user else (),
     )
 
 
@@ -328,16 +328,16 @@ def _quantile(success: NDArray[np.floating[Any]], level: float, confidence: floa
 
 
 def _iter_groups(
-    game: Trial, users: NDArray[np.integer[Any]]
+    trial: Trial, users: NDArray[np.integer[Any]]
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     """Yields the groups of users whose mean success is reported.
 
     A group is yielded as its grouping (such as "activity"), its name, and whether each of ``users``
     is in the group (n,).
     """
-    ratings = game.interactions.ratings
+    ratings = trial.interactions.ratings
     sizes = np.diff(ratings.indptr)
-    popularity = np.bincount(ratings.indices, minlength=game.interactions.n_items)
+    popularity = np.bincount(ratings.indices, minlength=trial.interactions.n_items)
     whose = np.repeat(np.arange(len(sizes)), sizes)
     taste = np.bincount(whose, popularity[ratings.indices], len(sizes)) / np.maximum(sizes, 1)
     for (grouping, names), values in zip(_THIRDS.items(), (sizes, taste), strict=True):
@@ -345,6 +345,6 @@ def _iter_groups(
         third = np.minimum((3 * (rank - 0.5) / len(users)).astype(int), 2)  # ties stay together
         for number, name in enumerate(names):
             yield grouping, name, third == number
-    for key, attribute in sorted(game.interactions.attributes.items()):
+    for key, attribute in sorted(trial.interactions.attributes.items()):
         for code, name in enumerate(attribute.classes):
             yield key.replace("_", " "), str(name), attribute.codes[users] == code

@@ -21,11 +21,11 @@ from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
 MAX_USERS, QUICK_MAX_USERS = 600, 100
 
 
-def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
+def score_attack(trial: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores a linkage attack, which guesses the sender of each message of the last round; returns
     rows of the report.
 
-    The senders are removed from the last round of ``game.view``, or, if messages pass a shuffler,
+    The senders are removed from the last round of ``trial.view``, or, if messages pass a shuffler,
     from all rounds. Candidates are the users who sent a message both in the last round and in the
     earlier rounds that the attack reads. The metrics are means over messages:
 
@@ -38,13 +38,13 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     messages.
     """
     hidden = remove_senders(
-        game.view, game.view.vantage, QUICK_MAX_USERS if game.is_quick else MAX_USERS, game.rng
+        trial.view, trial.view.vantage, QUICK_MAX_USERS if trial.is_quick else MAX_USERS, trial.rng
     )
-    if hidden is None or game.attack.refusal(hidden.view):
+    if hidden is None or trial.attack.refusal(hidden.view):
         return ()
-    if reason := explain_too_few_users(len(hidden.users), game.confidence):
-        return (game.make_skipped_row(reason),)
-    guess = game.run_attack(LinkScores, Background(), hidden.view)
+    if reason := explain_too_few_users(len(hidden.users), trial.confidence):
+        return (trial.make_skipped_row(reason),)
+    guess = trial.run_attack(LinkScores, Background(), hidden.view)
     place = np.searchsorted(hidden.users, hidden.candidate_users)  # index of each candidate's user
     columns = np.argsort(place, kind="stable")[hidden.true_sender_indices]
     # Ties count as if they were broken at random.
@@ -55,7 +55,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, n + 1))])
     # The anonymity set: candidates who are not ruled out.
     anonymity = float((above + tied).mean())
-    is_shuffled = game.view.vantage is Vantage.SHUFFLED
+    is_shuffled = trial.view.vantage is Vantage.SHUFFLED
     note = (
         f"The adversary knows {'no sender' if is_shuffled else 'the senders of earlier rounds'}. "
         f"On average, {anonymity:.1f} of the {n} possible senders of a message in the last round "
@@ -67,12 +67,12 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         "candidates ruled out": (1 - (above + tied) / n, (n - 1) / (2 * n)),
     }
     top, *others = (
-        game.make_row(metric, game.estimate_mean(values), {"random": random}, note)
+        trial.make_row(metric, trial.estimate_mean(values), {"random": random}, note)
         for metric, (values, random) in measured.items()
     )
     linked = measured["linkage top-1"][0]
     senders = hidden.users[hidden.true_sender_indices]
-    by_user = summarize_users(game, senders, linked, "top-1 accuracy per sender")
+    by_user = summarize_users(trial, senders, linked, "top-1 accuracy per sender")
     return top.model_copy(update={"users": by_user}), *others
 
 
@@ -140,7 +140,7 @@ def remove_senders(
         return None
     shuffled = vantage is Vantage.SHUFFLED
     rounds, order = [], users
-    for number, (seen, uploads) in enumerate(zip(sent, linked, strict=True)):
+    for number, (round_view, uploads) in enumerate(zip(sent, linked, strict=True)):
         rows, last = np.flatnonzero(np.isin(uploads.users, users)), number == len(sent) - 1
         if shuffled or last:
             rows = rng.permutation(rows)
@@ -151,10 +151,10 @@ def remove_senders(
             if not (shuffled and part.kind is Payload.REPORTS)
         }
         if shuffled:
-            rounds.append(RoundView(broadcast=seen.broadcast, shuffled=parts))
+            rounds.append(RoundView(broadcast=round_view.broadcast, shuffled=parts))
         else:
             names = np.arange(len(rows)) if last else uploads.users[rows]
-            rounds.append(RoundView(broadcast=seen.broadcast, uploads=Uploads(names, parts)))
+            rounds.append(RoundView(broadcast=round_view.broadcast, uploads=Uploads(names, parts)))
     return UnlinkedView(
         view=replace(view, vantage=vantage, rounds=tuple(rounds)),
         users=users,

@@ -28,7 +28,7 @@ MAX_MEMBERS_PER_USER = 20
 N_KNOWN_ITEMS = 5
 
 
-def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
+def score_attack(trial: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses whether a user has an item; returns rows of the report.
 
     A candidate is a pair of user and item. A member is a candidate whose user has the item; all
@@ -45,16 +45,16 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     The result is empty if the attack cannot read the messages. If there are too few candidates, the
     only row states this reason.
     """
-    if game.attack.refusal(game.view):
+    if trial.attack.refusal(trial.view):
         return ()
-    interactions, known_items, known_note = game.interactions, None, ""
-    if assign_pseudonyms(game.view) is not None:
-        if game.unlinked_skip_reason:
-            return (game.make_skipped_row(game.unlinked_skip_reason),)
-        known_items, interactions = split_known_items(interactions, game.rng)
+    interactions, known_items, known_note = trial.interactions, None, ""
+    if assign_pseudonyms(trial.view) is not None:
+        if trial.unlinked_skip_reason:
+            return (trial.make_skipped_row(trial.unlinked_skip_reason),)
+        known_items, interactions = split_known_items(interactions, trial.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
-    among = find_subjects(game.view)
-    pairs, members = draw_labelled_pairs(interactions, among, game.max_attacked_users, game.rng)
+    among = find_subjects(trial.view)
+    pairs, members = draw_labelled_pairs(interactions, among, trial.max_attacked_users, trial.rng)
     if known_items is not None:
         is_known = np.asarray(known_items[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
         pairs, members = pairs[~is_known], members[~is_known]
@@ -64,17 +64,17 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
             f"Expected 2 items that users have and 2 that they do not have, got {negatives} of "
             "each. Give data of users who have some items but not all."
         )
-        return (game.make_skipped_row(reason),)
+        return (trial.make_skipped_row(reason),)
     # Members are more popular than random non-members, so that a good guess is possible without
     # uploads. The attack gets the popularity as its prior, so that its gain over the baseline is
     # due to the uploads. The interval of the gain is paired by users.
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     prior = to_log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
     background = Background(candidate_pairs=pairs, prior_log_odds=prior, known_items=known_items)
-    scores, users = game.run_attack(MemberScores, background, game.view).values, pairs[:, 0]
+    scores, users = trial.run_attack(MemberScores, background, trial.view).values, pairs[:, 0]
     # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
     fpr = max(MAIN_FPR, 1 / negatives)
-    curve = game.make_roc(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
+    curve = trial.make_roc(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
         f"other users have each item. Tests use up to {MAX_MEMBERS_PER_USER} items of each of "
@@ -83,7 +83,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     by_user = metrics.get_user_aucs(scores, members, users)
-    auc_row, tpr_row = _make_rows(game, curve, [fpr], "popularity", len(pairs), note)
+    auc_row, tpr_row = _make_rows(trial, curve, [fpr], "popularity", len(pairs), note)
     unresolved = (
         f" The TPR at FPR {rate:.2g} is missing: {negatives} unobserved items are too few."
         for rate in FURTHER_FPRS
@@ -95,14 +95,14 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
             for rate, one in curve.tpr.items()
             if rate != fpr
         },
-        "users": summarize_users(game, np.unique(users), by_user, "AUC per user"),
+        "users": summarize_users(trial, np.unique(users), by_user, "AUC per user"),
         "note": auc_row.note + "".join(unresolved),
     }
     return auc_row.model_copy(update=update), tpr_row
 
 
 def _make_rows(
-    game: Trial, curve: metrics.Roc, fprs: Iterable[float], baseline: str, pairs: int, note: str
+    trial: Trial, curve: metrics.Roc, fprs: Iterable[float], baseline: str, pairs: int, note: str
 ) -> list[AttackRow]:
     """Makes the row of the AUC, with the ROC curve, and one row of the TPR at each of ``fprs``.
 
@@ -114,7 +114,7 @@ def _make_rows(
         for fpr in fprs
     ]
     area, *others = (
-        game.make_row(
+        trial.make_row(
             metric,
             estimate,
             {"random": random, baseline: scored},
@@ -214,7 +214,7 @@ def draw_labelled_pairs(
 USER_MEMBERSHIP_FPRS = (0.1, 0.01, 0.001)
 
 
-def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
+def score_user_attack(trial: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses which users took part in a training; returns report rows.
 
     Each training on half of the users is attacked in turn, by an adversary who has run all other
@@ -229,22 +229,22 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     The result is empty if the attack cannot read the messages, or if there are no trainings on
     halves of the users.
     """
-    if game.attack.refusal(game.view) or game.trainings_on_user_halves is None:
+    if trial.attack.refusal(trial.view) or trial.trainings_on_user_halves is None:
         return ()
-    halves, client = game.trainings_on_user_halves, game.view.public.device_code
+    halves, client = trial.trainings_on_user_halves, trial.view.public.device_code
     views = tuple(
         replace(view, public=replace(view.public, device_code=client))
-        for view in halves.views[game.view.vantage]
+        for view in halves.views[trial.view.vantage]
     )
-    ratings = game.interactions.ratings
+    ratings = trial.interactions.ratings
     able = np.flatnonzero(np.diff(ratings.indptr))
-    users = np.sort(game.rng.permutation(able)[: game.max_attacked_users])
+    users = np.sort(trial.rng.permutation(able)[: trial.max_attacked_users])
     profiled = able if len(able) <= MAX_PROFILES else users
     scored, profiles = np.isin(profiled, users), ratings[profiled]
     included = halves.is_included[:, users]
     if included.all() or not included.any():
         reason = f"Too few users: {len(users)} with ratings, all in all halves or none."
-        return (game.make_skipped_row(reason),)
+        return (trial.make_skipped_row(reason),)
     scores = []
     for k, view in enumerate(views):
         background = Background(
@@ -252,7 +252,7 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
             reference_views=views[:k] + views[k + 1 :],
             is_in_training=np.delete(halves.is_included[:, profiled], k, axis=0),
         )
-        scores.append(game.run_attack(MemberScores, background, view).values[scored])
+        scores.append(trial.run_attack(MemberScores, background, view).values[scored])
     values, members = np.concatenate(scores), included.ravel()
     sizes = np.tile(np.diff(ratings.indptr)[users], len(views))
     whose = np.tile(users, len(views))
@@ -267,7 +267,7 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     trainings = np.repeat(np.arange(len(views)), len(users))
     # Each user is included with probability 1/2, so that no prior can help the attack, and the
     # baseline succeeds only by chance. The gain over it is paired by users.
-    curve = game.make_roc(
+    curve = trial.make_roc(
         values, members, whose, USER_MEMBERSHIP_FPRS, baseline=sizes, trainings=trainings
     )
     note += "".join(
@@ -275,4 +275,4 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         for fpr in USER_MEMBERSHIP_FPRS
         if fpr not in curve.tpr
     )
-    return tuple(_make_rows(game, curve, curve.tpr, "number of ratings", len(members), note))
+    return tuple(_make_rows(trial, curve, curve.tpr, "number of ratings", len(members), note))

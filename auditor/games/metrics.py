@@ -467,7 +467,7 @@ class Guesses:
     guess_probs: NDArray[np.float64] | None = None
 
     @property
-    def guess_truth_counts(self) -> NDArray[np.float64]:
+    def counts_by_class(self) -> NDArray[np.float64]:
         """Counts of right guesses, of true classes and of guesses, (r, n, 3, C).
 
         A count is 0 or 1 for each draw, user and class; if guesses are random, it is the expected
@@ -527,7 +527,7 @@ def estimate_metrics(
     The metrics are macro, micro and weighted F1, balanced accuracy and, with scores, AUC. With a
     ``baseline``, ``GAIN_METRIC`` is the gain in macro F1 over the baseline.
     """
-    tallies = guess.guess_truth_counts
+    tallies = guess.counts_by_class
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
     weights = draw_bootstrap_weights(n, rng)
@@ -546,7 +546,7 @@ def estimate_metrics(
             drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
         out[name] = _join_intervals(value, drawn, figures, subjects, confidence)
         if name == MACRO_F1 and baseline is not None:
-            guessing, random = baseline.guess_truth_counts, compute_f1_per_draw(baseline)
+            guessing, random = baseline.counts_by_class, compute_f1_per_draw(baseline)
             bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = get_macro_f1(_resample(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
@@ -563,7 +563,7 @@ def compute_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
 
     If guesses are random (``guess_probs``), the value is the exact expectation.
     """
-    per_draw = guesses.guess_truth_counts.sum(axis=1)
+    per_draw = guesses.counts_by_class.sum(axis=1)
     if guesses.guess_probs is None:
         return get_macro_f1(per_draw)
     pairs = zip(per_draw[:, 1], guesses.guess_probs, strict=True)

@@ -179,7 +179,7 @@ class CanaryScorer:
         """
         rounds = view.rounds
         models = [self._select_rows(each.broadcast) for each in rounds]
-        steps = itertools.starmap(projection.subtract_models, itertools.pairwise(models))
+        steps = itertools.starmap(projection.diff_broadcasts, itertools.pairwise(models))
         if vantage is Vantage.RELEASE:
             scores = [self._solve_sums(models, 1)]
         elif vantage is Vantage.PEERS:
@@ -213,7 +213,7 @@ class CanaryScorer:
         for seen, model in zip(view.rounds, models, strict=True):
             parts = seen.uploads.components if seen.uploads is not None else {}
             totals = {name: self.canaries.sum_canary_rows(part) for name, part in parts.items()}
-            yield projection.subtract_model(totals, model, max(map(len, parts.values()), default=0))
+            yield projection.to_change_sums(totals, model, max(map(len, parts.values()), default=0))
 
     def _score_own(self, uploads: Uploads, broadcast: Broadcast | None) -> Array:
         """Projections of the canaries' own messages on their directions, relative to the middle of
@@ -466,11 +466,11 @@ class OneRunGame(canary_game.CanaryGame):
         crowd = canary.count_population(interactions)
         scopes = self.get_deltas_by_scope(trained.get_claims(crowd))
 
-        def kind(scope: Scope) -> tuple[str, str, bool]:
+        def to_key(scope: Scope) -> tuple[str, str, bool]:
             """Key that is equal for scopes which share a training."""
             return str(scope.unit), str(scope.adjacency), has_presence_claim(target, scope)
 
-        for _, group in groupby(sorted(scopes, key=kind), key=kind):
+        for _, group in groupby(sorted(scopes, key=to_key), key=to_key):
             same = tuple(group)
             canaries = canary.design_canaries(same[0], interactions, count, rng)
             if canaries is None:
@@ -519,13 +519,13 @@ class OneRunGame(canary_game.CanaryGame):
         ``runs`` is ignored, because each call runs one training.
         """
 
-        def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        def train(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             """Scores of the canaries of one training, and whether each has its first history."""
             scores = draws.draw_features(str(scope.vantage), 0, 1, stream)
             first = draws.draw_features(HAS_FIRST_KEY, 0, 1, stream)
             return scores, first[:, 0] > 0.5
 
-        return make_one_run_worlds(setup.world_names, scope, coins), "each with probability 1/2"
+        return make_one_run_worlds(setup.world_names, scope, train), "each with probability 1/2"
 
     def get_largest_inputs(self, case: GameInputs) -> tuple[Target, Interactions]:
         """Returns the system, and the largest data on which this game trains the system.

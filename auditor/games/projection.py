@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts.uploads import compute_sum_change
+from fedrec_auditor.attacks.parts.uploads import compute_change_sum
 from fedrec_auditor.auditor.games.canary import N_NEW_ITEMS
 from fedrec_auditor.targets.components import Component, Payload, RandomizedMessages, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -229,7 +229,7 @@ def compute_features(
         return np.concatenate([_combine([ratio]), *rows[:1]])
     if view.vantage is Vantage.PEERS:
         models = [each.broadcast for each in view.rounds]
-        changes = (subtract_models(before, after) for before, after in pairwise(models))
+        changes = (diff_broadcasts(before, after) for before, after in pairwise(models))
         ratios = (
             _compute_ratios(change, expected.world_gap, expected.message_sum)
             for change, expected in zip(changes, expected_by_round, strict=False)
@@ -239,7 +239,7 @@ def compute_features(
         sums, clear = [], []
         for seen, expected in zip(view.rounds, expected_by_round, strict=True):
             count = 0 if seen.senders_in_sum is None else len(seen.senders_in_sum)
-            moved = subtract_model(seen.aggregate or {}, seen.broadcast, count)
+            moved = to_change_sums(seen.aggregate or {}, seen.broadcast, count)
             sums.append(_compute_ratios(moved, expected.world_gap, expected.message_sum))
             if seen.cleartext is not None:
                 total = sum_components(seen.cleartext.components)
@@ -264,7 +264,7 @@ def _read_linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> 
                 continue
             rows = np.flatnonzero(uploads.users == canary)
             parts = {n: part.take(rows) for n, part in uploads.components.items()}
-            own = subtract_model(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
+            own = to_change_sums(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
             middle = expected.canary_mean if name == "uploads" else {}
             ratio = _compute_ratios(own, expected.world_gap, middle, known=True)
             sources.setdefault(name, []).append(ratio)
@@ -315,13 +315,13 @@ def _read_unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
         parts = shuffled if shuffled is not None else (of_round.uploads or _NO_UPLOADS).components
         whole = {n: part for n, part in parts.items() if part.kind is not Payload.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
-        total, apart = subtract_model(sum_components(parts), broadcast, count), expected.world_gap
+        total, apart = to_change_sums(sum_components(parts), broadcast, count), expected.world_gap
         sums.append(_compute_ratios(total, apart, expected.message_sum))
         places = range(count if whole else 0)
         messages = (
             {name: part.to_dense(np.array([k]))[0] for name, part in whole.items()} for k in places
         )
-        changes = (subtract_model(message, broadcast, 1) for message in messages)
+        changes = (to_change_sums(message, broadcast, 1) for message in messages)
         singles.append([_compute_ratios(change, apart, {})[0] for change in changes])
     if not all(singles):
         return _combine(sums)
@@ -337,7 +337,7 @@ def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
     return {name: part.sum_all() for name, part in parts.items()}
 
 
-def subtract_model(
+def to_change_sums(
     parts: Mapping[str, NDArray[np.generic]], broadcast: Broadcast | None, count: int
 ) -> dict[str, Array]:
     """Turns sums of models into sums of model changes, and leaves sums of changes as they are.
@@ -346,17 +346,17 @@ def subtract_model(
     ``broadcast``: the model that clients changed, or None.
     """
     # An array is taken as a sum of models if subtracting ``count`` times the broadcast array of its
-    # name brings it nearer to zero (``compute_sum_change``).
+    # name brings it nearer to zero (``compute_change_sum``).
     known = broadcast or {}
     return {
-        name: compute_sum_change(part, known[name], count)
+        name: compute_change_sum(part, known[name], count)
         if name in known and np.shape(known[name]) == np.shape(part)
         else np.asarray(part, float)
         for name, part in parts.items()
     }
 
 
-def subtract_models(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
+def diff_broadcasts(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
     """Returns the difference ``after`` minus ``before`` of two broadcasts, by name of the array.
 
     Arrays that one of the broadcasts lacks, or that differ in shape, are left out.

@@ -89,7 +89,7 @@ class MessageStats:
     ``subtracted_model``: value that is subtracted from messages to get changes of the model.
     ``mean_of_worlds``: mean message, averaged over the two worlds.
     ``mean_difference``: mean message of the first world minus mean message of the second world.
-    ``world_difference_variance``: squared standard error of ``mean_difference``, without the added
+    ``mean_difference_variance``: squared standard error of ``mean_difference``, without the added
         noise.
     ``message_variance``: variance of a message within a world.
     ``message_value_weight``: difference of the worlds' means, divided by ``message_variance``.
@@ -107,7 +107,7 @@ class MessageStats:
     subtracted_model: Array
     mean_of_worlds: Array
     mean_difference: Array
-    world_difference_variance: Array
+    mean_difference_variance: Array
     message_variance: Array
     message_value_weight: Array
     squared_deviation_weight: Array
@@ -173,7 +173,7 @@ class MessageStats:
             subtracted_model=base,
             mean_of_worlds=middle,
             mean_difference=apart,
-            world_difference_variance=chance,
+            mean_difference_variance=chance,
             message_variance=variance,
             message_value_weight=np.where(certain, measured / variance, 0.0),
             squared_deviation_weight=squares,
@@ -193,7 +193,7 @@ class MessageStats:
         means = self.squared_distance_of_means
         if means is None or variance is not None:
             within = self.message_variance if variance is None else variance
-            squares = self.mean_difference**2 - self.world_difference_variance
+            squares = self.mean_difference**2 - self.mean_difference_variance
             means = max(0.0, float(np.sum(squares / within)))
         return math.sqrt(means + self.squared_other_distance)
 

@@ -25,7 +25,7 @@ _KNOWS = (
 )
 
 
-def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
+def score_attack(trial: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores a reconstruction attack; returns rows of the report.
 
     There are rows for guessed item sets, entries known with certainty, ratings and user vectors.
@@ -39,37 +39,37 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
 
     The result is empty if the attack cannot read the messages.
     """
-    if game.attack.refusal(game.view):
+    if trial.attack.refusal(trial.view):
         return ()
-    if (hidden := assign_pseudonyms(game.view)) is not None:
-        if game.unlinked_skip_reason:
-            return (game.make_skipped_row(game.unlinked_skip_reason),)
-        return _score_anonymous(game, hidden)
-    users = find_subjects(game.view).astype(np.int64)
-    users = np.sort(game.rng.permutation(users)[: game.max_attacked_users])
+    if (hidden := assign_pseudonyms(trial.view)) is not None:
+        if trial.unlinked_skip_reason:
+            return (trial.make_skipped_row(trial.unlinked_skip_reason),)
+        return _score_anonymous(trial, hidden)
+    data, users = trial.interactions, find_subjects(trial.view).astype(np.int64)
+    users = np.sort(trial.rng.permutation(users)[: trial.max_attacked_users])
     # The attack knows the popularity of items.
-    popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
-    prior = to_log_odds(popularity, game.interactions.n_users)
+    popularity = np.bincount(data.ratings.indices, minlength=data.n_items)
+    prior = to_log_odds(popularity, data.n_users)
     background = Background(subjects=users, prior_log_odds=prior)
-    guess = game.run_attack(Reconstruction, background, game.view)
-    ratings = game.interactions.ratings[guess.users].toarray()
+    guess = trial.run_attack(Reconstruction, background, trial.view)
+    ratings = data.ratings[guess.users].toarray()
     truth = ratings != 0
     rows = []
     if guess.items is not None:
-        f1, exact = _score_sets(game, guess.items, truth)
+        f1, exact = _score_sets(trial, guess.items, truth)
         success = metrics.compute_set_f1(guess.items, truth)
-        by_user = summarize_users(game, guess.users, success, "F1 score per user")
+        by_user = summarize_users(trial, guess.users, success, "F1 score per user")
         rows += [f1.model_copy(update={"users": by_user}), exact]
     if guess.is_proved is not None and guess.items is not None:
-        rows.append(_score_proof(game, guess.is_proved, guess.items != truth))
+        rows.append(_score_proof(trial, guess.is_proved, guess.items != truth))
     if guess.ratings is not None and guess.items is not None:
-        rows.append(_score_ratings(game, np.where(guess.items, guess.ratings, 0), ratings))
-    if guess.user_vectors is not None and game.user_vectors is not None:
-        rows.append(_score_vectors(game, guess.user_vectors, game.user_vectors[guess.users]))
+        rows.append(_score_ratings(trial, np.where(guess.items, guess.ratings, 0), ratings))
+    if guess.user_vectors is not None and trial.user_vectors is not None:
+        rows.append(_score_vectors(trial, guess.user_vectors, trial.user_vectors[guess.users]))
     return tuple(rows)
 
 
-def _score_anonymous(game: Trial, hidden: View) -> tuple[AttackRow, ...]:
+def _score_anonymous(trial: Trial, hidden: View) -> tuple[AttackRow, ...]:
     """Makes the row of the share of users whose whole item set is among the guessed sets, which
     have no senders.
 
@@ -77,10 +77,10 @@ def _score_anonymous(game: Trial, hidden: View) -> tuple[AttackRow, ...]:
 
     The result is empty if the attack guesses no sets.
     """
-    guess = game.run_attack(Reconstruction, Background(), game.view)
+    guess = trial.run_attack(Reconstruction, Background(), trial.view)
     if guess.items is None:
         return ()
-    truth = game.interactions.ratings.toarray() != 0
+    truth = trial.interactions.ratings.toarray() != 0
     packed, counts = np.packbits(guess.items, axis=1), Counter[bytes]()
     # Each guessed set counts for one user. Because a user sends once per round, the count of a set
     # is the largest number of its occurrences in one round.
@@ -92,9 +92,9 @@ def _score_anonymous(game: Trial, hidden: View) -> tuple[AttackRow, ...]:
         is_guessed[user] = counts[bytes(row)] > 0
         counts[bytes(row)] -= 1
     return (
-        game.make_row(
+        trial.make_row(
             "sets reconstructed exactly, without names",
-            game.estimate_share(is_guessed),
+            trial.estimate_share(is_guessed),
             {"popular items": float((truth == flag_top_items(truth)).all(axis=1).mean())},
             "The adversary knows the algorithm and the messages without their senders, of "
             f"{_name_rounds(len(hidden.rounds))}. The result is the share of all users whose whole "
@@ -107,38 +107,38 @@ def _name_rounds(count: int) -> str:
     return "the last round" if count == 1 else f"the last {count} rounds"
 
 
-def _score_sets(game: Trial, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
+def _score_sets(trial: Trial, sets: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
     """Makes the rows of the F1 of guessed item sets, and of the share of users whose set is guessed
     exactly.
 
-    ``guess``, ``truth``: whether each user is guessed to have, and has, each item (n_users,
+    ``sets``, ``truth``: whether each user is guessed to have, and has, each item (n_users,
         n_items).
     """
-    hits = np.count_nonzero(guess & truth, axis=1)
-    precision = divide_or_zero(hits, np.count_nonzero(guess, axis=1))
+    hits = np.count_nonzero(sets & truth, axis=1)
+    precision = divide_or_zero(hits, np.count_nonzero(sets, axis=1))
     recall = divide_or_zero(hits, np.count_nonzero(truth, axis=1))
     chosen = np.broadcast_to(flag_top_items(truth), truth.shape)
     return [
         _make_row(
-            game,
+            trial,
             "interaction F1",
-            metrics.compute_set_f1(guess, truth),
+            metrics.compute_set_f1(sets, truth),
             {
                 "all items": metrics.compute_set_f1(np.ones_like(truth), truth),
                 "popular items": metrics.compute_set_f1(chosen, truth),
             },
             f"Mean precision is {precision.mean():.3f}, and mean recall is {recall.mean():.3f}.",
         ),
-        game.make_row(
+        trial.make_row(
             "users reconstructed exactly",
-            game.estimate_share((guess == truth).all(axis=1)),
+            trial.estimate_share((sets == truth).all(axis=1)),
             {"popular items": float((chosen == truth).all(axis=1).mean())},
             f"{_KNOWS} The result is the share of users whose set of items is guessed exactly.",
         ),
     ]
 
 
-def _score_ratings(game: Trial, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) -> AttackRow:
+def _score_ratings(trial: Trial, guess: Floats, truth: NDArray[Any]) -> AttackRow:
     """Makes the row of the share of a user's ratings that are guessed exactly. A missing guess
     counts as wrong.
 
@@ -150,7 +150,7 @@ def _score_ratings(game: Trial, guess: NDArray[np.floating[Any]], truth: NDArray
     sizes = np.count_nonzero(rated, axis=1)
     exact = np.count_nonzero(rated & np.isclose(guess, truth, rtol=1e-3), axis=1)
     return _make_row(
-        game,
+        trial,
         "ratings exact",
         divide_or_zero(exact, sizes),
         {"most frequent rating": divide_or_zero((truth == usual).sum(axis=1), sizes)},
@@ -159,7 +159,7 @@ def _score_ratings(game: Trial, guess: NDArray[np.floating[Any]], truth: NDArray
 
 
 def _make_row(
-    game: Trial,
+    trial: Trial,
     metric: str,
     values: NDArray[np.floating[Any]],
     baselines: dict[str, NDArray[np.float64]],
@@ -173,36 +173,36 @@ def _make_row(
     """
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
-    estimate = game.estimate_mean(values, min_value)
-    gain = game.estimate_mean(values - best, min_value - 1.0)
+    estimate = trial.estimate_mean(values, min_value)
+    gain = trial.estimate_mean(values - best, min_value - 1.0)
     # A baseline with the same value for all users gives no gain.
     paired = gain if np.ptp(best) > 0 else None
-    return game.make_row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
+    return trial.make_row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
 
 
-def _score_proof(game: Trial, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:
+def _score_proof(trial: Trial, proved: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:
     """Makes the row of the share of entries (user, item) that the attack knows with certainty.
 
-    ``certain``, ``mistaken``: whether each entry is certain, and is guessed wrongly (n_users,
+    ``proved``, ``mistaken``: whether each entry is certain, and is guessed wrongly (n_users,
         n_items).
 
     Raises AssertionError if a certain entry is wrong.
     """
-    if wrong := int(np.count_nonzero(certain & mistaken)):
+    if wrong := int(np.count_nonzero(proved & mistaken)):
         raise AssertionError(
             f"Expected no mistake among entries that the attack marks as certain, got {wrong}. "
             "Correct the attack, or the channel that the target publishes."
         )
     return _make_row(
-        game,
+        trial,
         "entries proved",
-        certain.mean(axis=1),
-        {"no upload": np.zeros(len(certain))},
+        proved.mean(axis=1),
+        {"no upload": np.zeros(len(proved))},
         "The result is the share of pairs of user and item that the upload determines for certain.",
     )
 
 
-def _score_vectors(game: Trial, guess: Floats, truth: Floats) -> AttackRow:
+def _score_vectors(trial: Trial, guess: Floats, truth: Floats) -> AttackRow:
     """Makes the row of the cosine between guessed and true user vectors, each of shape (n_users,
     number of factors).
     """
@@ -213,7 +213,7 @@ def _score_vectors(game: Trial, guess: Floats, truth: Floats) -> AttackRow:
     mean = truth.mean(axis=0)
     of_mean = divide_or_zero(truth @ mean, lengths * np.linalg.norm(mean))
     return _make_row(
-        game,
+        trial,
         "user vector cosine",
         cosine,
         {"mean vector": of_mean},

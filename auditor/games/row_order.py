@@ -300,16 +300,16 @@ def _find_order(
     if abs(count - n_items) > ROW_OFFSETS[-1]:
         return None, errors
     known = sparse.csr_array(histories.astype(np.float64))
-    units = [row_places.standardise_evidence(part, known) for part in numbers]
-    orders = [row_places.add_spare_rows(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
-    values = [max(row_places.check_uniform_support(*u, order) for u in units) for order in orders]
+    units = [row_places.standardise_scores(part, known) for part in numbers]
+    orders = [row_places.use_spare_rows(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
+    values = [max(row_places.measure_uniform_support(*u, order) for u in units) for order in orders]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
     is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_ROW_ORDER_Z
     if not (is_plain and is_even) and is_last and errors >= MIN_ROW_ORDER_Z:
         fits = [fit for unit in units if (fit := row_places.guess_row_order(*unit)) is not None]
         if fits:
-            return row_places.add_spare_rows(max(fits, key=lambda fit: fit[1])[0], count), errors
+            return row_places.use_spare_rows(max(fits, key=lambda fit: fit[1])[0], count), errors
     return orders[best] if is_plain and (is_even or is_last) else None, errors
 
 
@@ -344,7 +344,7 @@ class OrderedRecording:
     caveat: str = ""
 
     @classmethod
-    def order_item_rows(
+    def infer_item_rows(
         cls, recording: Recording, truth: GroundTruth | None, senders: SenderUsers
     ) -> Self:
         """Infers which row belongs to which item in the item tables of a recording (stored uploads
@@ -455,7 +455,7 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     else:
         items = sparse.csr_array(items[users])
     is_certain = float((evidence.max(axis=1, initial=0) > _CERTAINTY).mean()) > 0.5
-    return *row_places.standardise_evidence(evidence, items), is_certain
+    return *row_places.standardise_scores(evidence, items), is_certain
 
 
 def _list_orders(

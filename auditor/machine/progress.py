@@ -169,7 +169,7 @@ class ProgressTracker:
             path, ended = Path(folder) / "notes", threading.Event()
             path.touch()
 
-            def follow() -> None:
+            def read_notes() -> None:
                 """Reads notes and records their steps until ``ended`` is set."""
                 over, rest = False, ""
                 while not over:
@@ -181,7 +181,7 @@ class ProgressTracker:
                         self.notify_observer()
 
             with path.open(encoding="utf-8") as file:
-                reader = threading.Thread(target=follow, daemon=True)
+                reader = threading.Thread(target=read_notes, daemon=True)
                 reader.start()
                 try:
                     yield path

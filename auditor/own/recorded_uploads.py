@@ -204,7 +204,7 @@ def attack_recording(
     known, plan = _load_truth(recording, truth, plan, {"users": users, "items": items})
     order = OrderedRecording(recording=recording)
     if client is None:  # otherwise the client's code determines the order of the rows
-        order = OrderedRecording.order_item_rows(recording, known, senders)
+        order = OrderedRecording.infer_item_rows(recording, known, senders)
     recording = order.recording
     matched = MatchedTruth.match(recording, known, senders)
     system = RecordedSystem(

@@ -459,15 +459,15 @@ def get_help_text(name: str) -> str:
     return f"{get_plan_option(name).help}{suffix}"
 
 
-def check_plan(plan: Plan, *, given: bool = False) -> None:
+def check_plan(plan: Plan, *, is_data_in_memory: bool = False) -> None:
     """Raises InputError if a plan has a wrong name, a wrong setting, or a missing path of data.
 
-    ``given``: whether the data are in memory, so that their paths are not checked.
+    ``is_data_in_memory``: whether the data are in memory, so that their paths are not checked.
 
     The user's own systems are not checked.
     """
     plan.resolve()  # few packages are imported, so that the check is fast
-    if not given:
+    if not is_data_in_memory:
         check_source(plan.data, plan.columns, (plan.users, plan.items))
     for name in plan.settings:
         if OBJECT_SEPARATOR not in name:

@@ -180,7 +180,7 @@ class AuditedTarget:
                 messages, view = self._server_view, replace(self._server_view.view, vantage=vantage)
             if not refusal:
                 view.notes.clear()  # These are notes of other attacks.
-                game = Trial(
+                trial = Trial(
                     target_name=task.target,
                     attack_name=task.step,
                     attack=attack,
@@ -196,7 +196,7 @@ class AuditedTarget:
                     table_views=self._table_views,
                 )
                 try:
-                    results = ATTACK_GAMES[attack.family](game)
+                    results = ATTACK_GAMES[attack.family](trial)
                     refusal = "" if results else _NOTHING_TO_INFER
                 except InputError as error:  # client code may refuse invented histories
                     refusal = str(error)

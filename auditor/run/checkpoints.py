@@ -84,7 +84,7 @@ class Checkpoints:
         )
         return None
 
-    def get_run_store(self) -> FileChunkStore:
+    def get_chunk_store(self) -> FileChunkStore:
         """Returns the storage of simulated runs."""
         return FileChunkStore(self.folder, self.key_prefix)
 

@@ -98,7 +98,7 @@ def audit(
     user 1.0 INCOMPARABLE
     """
     interactions, plan = make_plan_with_data({"targets": targets, **fields})
-    check_plan(plan, given=interactions is not None)
+    check_plan(plan, is_data_in_memory=interactions is not None)
     resources = make_resources(jobs, device, memory, backend, address)
     with machine_progress.show_progress(progress) as observe:
         return run_plan(plan, resources, out=out, observe=observe, interactions=interactions)
@@ -247,7 +247,7 @@ class _Queue:
         results = {task: result for task, result in stored.items() if result is not None}
         unfinished = [task for task in tasks if task not in results]
         parallel = tuple(task for task in unfinished if task.uses_all_workers)
-        return cls(tasks, results, audit.plan_timed_jobs(unfinished, workers), parallel)
+        return cls(tasks, results, audit.group_tasks(unfinished, workers), parallel)
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ class _TaskRunner:
             return call(_run_in_one_thread, every, jobs=min(workers, len(arguments)))
 
         kept = self.checkpoints
-        chunks = MemoryChunkStore() if kept is None else kept.get_run_store()
+        chunks = MemoryChunkStore() if kept is None else kept.get_chunk_store()
         return functools.partial(play_game, task, self.audit, parallel, chunks)
 
 

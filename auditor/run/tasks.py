@@ -249,7 +249,7 @@ class Audit:
         last = [Task(target, game) for target in self.targets for game in parallel]
         return (*judged, *trained, *last)
 
-    def plan_timed_jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
+    def group_tasks(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
         """Groups ``tasks`` into jobs for single workers; returns the estimated seconds of each job.
 
         ``workers``: number of workers.
@@ -266,15 +266,15 @@ class Audit:
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
         data = self.interactions
 
-        def seconds(job: tuple[Task, ...]) -> float:
+        def estimate(job: tuple[Task, ...]) -> float:
             """Estimated seconds of a job, with the training of its system."""
             cost = estimate_cost(shorten_training(self.targets[job[0].target], self.plan), data)
             read = _READ_SECONDS * cost.n_messages * cost.n_message_values * len(job)
             return read if job in alone else cost.seconds + read
 
         return {
-            job: seconds(job)
-            for job in sorted([*alone, *filter(None, dealt)], key=seconds, reverse=True)
+            job: estimate(job)
+            for job in sorted([*alone, *filter(None, dealt)], key=estimate, reverse=True)
         }
 
     def count_workers(self, max_workers: int, memory: float) -> int:

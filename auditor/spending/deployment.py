@@ -221,7 +221,7 @@ class Deployment:
     unproved_reason: ClassVar[str] = ""
     sizes: ClassVar[Sizes] = Sizes()
 
-    def convert_unit_to_user(self, interactions: int) -> tuple[Deployment, ...]:
+    def to_user_level(self, interactions: int) -> tuple[Deployment, ...]:
         """Returns a tuple with a copy of this system that protects whole users and has no claim.
 
         ``interactions``: maximum number of interactions of a user.
@@ -551,7 +551,7 @@ class AccountRequest:
         )
         if self.interactions_per_user is None:
             return (deployment,)
-        return deployment, *deployment.convert_unit_to_user(self.interactions_per_user)
+        return deployment, *deployment.to_user_level(self.interactions_per_user)
 
     def _make_round_event(self) -> DpEvent:
         noise, rate = self.noise, self.rate or 1.0

@@ -66,7 +66,7 @@ def solve_setting(
         )
 
     @functools.cache
-    def keeps(value: float) -> float:
+    def slack(value: float) -> float:
         """ln of the target divided by the epsilon at ``value``, but at least -50; negative if
         epsilon is above the target.
         """
@@ -74,50 +74,50 @@ def solve_setting(
         return max(math.log(target_epsilon) - math.log(max(epsilon, 1e-300)), -_MAX_LOG)
 
     if name == "rounds":
-        return _find_max(keeps, _MAX_ROUNDS, name, target_epsilon)
+        return _find_max(slack, _MAX_ROUNDS, name, target_epsilon)
     if name == "rate" and users is not None:
-        return _find_max(lambda m: keeps(m / users), users, "rate x users", target_epsilon) / users
+        return _find_max(lambda m: slack(m / users), users, "rate x users", target_epsilon) / users
     good, bad = 1e-9, 1.0
     if noise is not None and noise.amount is None:
         good, bad = noise.kind.max_tried_amount, noise.kind.min_tried_amount
         if noise.kind is RANDOMIZED_RESPONSE:
             good, bad = bad, good
-    if keeps(bad) >= 0.0:
+    if slack(bad) >= 0.0:
         return bad
-    if keeps(good) < 0.0:
+    if slack(good) < 0.0:
         raise _refuse_target(name, good, target_epsilon)
     root = scipy.optimize.brentq(
-        lambda x: keeps(math.exp(x)), math.log(good), math.log(bad), xtol=_LOG_STEP / 2
+        lambda x: slack(math.exp(x)), math.log(good), math.log(bad), xtol=_LOG_STEP / 2
     )
     found, step = math.exp(root), math.copysign(_LOG_STEP, good - bad)
-    while keeps(found) < 0.0:
+    while slack(found) < 0.0:
         found *= math.exp(step)
-    return _round_value(keeps, found, step)
+    return _round_value(slack, found, step)
 
 
-def _round_value(keeps: Callable[[float], float], good: float, better: float) -> float:
+def _round_value(slack: Callable[[float], float], good: float, better: float) -> float:
     """``good`` rounded to few digits on the side that meets the target, if the rounded number meets
     the target; otherwise ``good`` itself.
     """
     unit = 10.0 ** (math.floor(math.log10(good)) + 1 - _DIGITS)
     count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
     for rounded in (float(f"{good:.3g}"), float(f"{count * unit:.{_DIGITS}g}")):
-        if abs(rounded / good - 1.0) < 2e-4 and keeps(rounded) >= 0.0:
+        if abs(rounded / good - 1.0) < 2e-4 and slack(rounded) >= 0.0:
             return rounded
     return good
 
 
-def _find_max(keeps: Callable[[float], float], limit: int, name: str, target: float) -> int:
+def _find_max(slack: Callable[[float], float], limit: int, name: str, target: float) -> int:
     """The largest integer up to ``limit`` whose epsilon meets the target, that is, for which
-    ``keeps`` is not negative.
+    ``slack`` is not negative.
     """
     low, high = 1, 2
-    if keeps(low) < 0.0:
+    if slack(low) < 0.0:
         raise _refuse_target(name, 1, target)
-    while high < limit and keeps(high) >= 0.0:
+    while high < limit and slack(high) >= 0.0:
         # Epsilon grows at least as the square root of the number, and at most in proportion to it.
-        low, high = high, min(limit, max(2 * high, math.floor(high * math.exp(1.5 * keeps(high)))))
-    return bisect_left(range(min(high, limit) + 1), True, lo=low, key=lambda m: keeps(m) < 0.0) - 1
+        low, high = high, min(limit, max(2 * high, math.floor(high * math.exp(1.5 * slack(high)))))
+    return bisect_left(range(min(high, limit) + 1), True, lo=low, key=lambda m: slack(m) < 0.0) - 1
 
 
 def _refuse_target(name: str, value: float, target: float) -> InputError:

@@ -119,7 +119,7 @@ def run_sweep(
     """
     if not isinstance(n_seeds, int) or not 1 <= n_seeds <= 1000:
         raise InputError(f"Expected 1 to 1,000 seeds, got seeds={n_seeds!r}. Give, for example, 3.")
-    check_plan(plan, given=interactions is not None)
+    check_plan(plan, is_data_in_memory=interactions is not None)
     for note in list_audit_omissions(plan):
         logger.warning("%s", note)
     # Names of attacks are not resolved here, because a quick audit leaves slow attacks out itself.

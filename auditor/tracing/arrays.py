@@ -85,7 +85,7 @@ class TracedArray(np.ndarray):
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, TracedArray):
             if index.dtype.kind == "b" and index.shape == self.shape and _is_symbolic(index):
-                full = isinstance(value, MaskedEntries) and value.has_mask(index)
+                full = isinstance(value, MaskedEntries) and value.has_same_mask(index)
                 if full or not np.ndim(value):
                     value = value.values.objects if full else to_object_array(value)
                     value = _vectorize(make_cast(self.number_dtype))(value)
@@ -200,7 +200,7 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
     def __init__(self, values: TracedArray, mask: TracedArray) -> None:
         self.values, self.mask = values.copy(), mask.copy()
 
-    def has_mask(self, mask: TracedArray) -> bool:
+    def has_same_mask(self, mask: TracedArray) -> bool:
         """Whether ``mask`` has the same shape and the same objects as the mask of these entries."""
         pairs = zip(self.mask.objects.flat, mask.objects.flat, strict=True)
         return self.mask.shape == mask.shape and all(a is b for a, b in pairs)
@@ -214,7 +214,7 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         picked = [value for value in inputs if isinstance(value, MaskedEntries)]
         numbers = all(isinstance(v, MaskedEntries) or not np.ndim(v) for v in inputs)
-        numbers = numbers and all(selection.has_mask(self.mask) for selection in picked)
+        numbers = numbers and all(selection.has_same_mask(self.mask) for selection in picked)
         if method == "__call__" and not options and numbers:
             entries = (v.values if isinstance(v, MaskedEntries) else v for v in inputs)
             return MaskedEntries(ufunc(*entries), self.mask)

@@ -264,7 +264,7 @@ def check_output_forms(
             sentence = f"The same values are {_spell(first)} for {a}, and {_spell(second)} for {b}"
             if first != second and not delta:
                 reason = f"{sentence}. Return them in one form, whatever the input."
-                return replace(CheckResult.failed(reason), name=FORM_CHECK_NAME)
+                return replace(CheckResult.make_failed(reason), name=FORM_CHECK_NAME)
             if first != second or len(first) > 1:
                 start = sentence[0].lower() + sentence[1:]
                 raise NotTraced(f"{start}. Return them in one form, whatever the input")

@@ -519,7 +519,7 @@ def _describe_key(
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
         low, high = sorted((slope * event.lower_end + shift, slope * event.upper_end + shift))
         words.append(_format(low) if low == high else f"in ({_format(low)}, {_format(high)})")
-    note = _ENDLESS if math.isinf(event.max_log_ratio) else ""
+    note = _ENDLESS if math.isinf(event.supremum_lower_bound) else ""
     return words, (event.log_p, event.log_q), note if event.log_q > -math.inf else _IMPOSSIBLE
 
 

@@ -220,10 +220,10 @@ def prove_epsilon(
     how = "" if trace.is_replayed else f" by the same interpreter, {why}"
     reason = f"Every operation on every path{counted} depends on its operands alone, every path "
     reason += f"was replayed with plain numbers{how}, and real draws agree: {fit.reason}"
-    check = replace(CheckResult.passed(reason), name=PROOF_CHECK_NAME)
+    check = replace(CheckResult.make_passed(reason), name=PROOF_CHECK_NAME)
     return TracingResult(check, bound, dist, forms, complete)
 
 
 def _make_failure(reason: str) -> TracingResult:
-    check = CheckResult.not_run(f"Sampled instead: {reason.removesuffix('.')}.")
+    check = CheckResult.make_not_run(f"Sampled instead: {reason.removesuffix('.')}.")
     return TracingResult(replace(check, name=PROOF_CHECK_NAME))

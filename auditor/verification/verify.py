@@ -440,7 +440,7 @@ class _Trial:
                     "from the others and is measured here: whose output comes there is told apart. "
                     "Treat all outputs of a call alike."
                 )
-                check = replace(CheckResult.failed(reason), name="places in a call")
+                check = replace(CheckResult.make_failed(reason), name="places in a call")
                 return self._conclude(bound, self._gather(sampler, inputs, draws, None), (check,))
         return None
 

@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.attacks.readers.report_readers import _fit_gradients
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import HalfTrainings, Trial
-from fedrec_auditor.auditor.games.membership import run_user_attack
+from fedrec_auditor.auditor.games.membership import score_user_attack
 from fedrec_auditor.auditor.games.metrics import get_auc, make_roc
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -280,7 +280,7 @@ def run_game(
         confidence=0.95,
         rng=np.random.default_rng(4),
     )
-    return {row.metric: row for row in run_user_attack(game)}
+    return {row.metric: row for row in score_user_attack(game)}
 
 
 @pytest.mark.parametrize("vantage", WEAKER)

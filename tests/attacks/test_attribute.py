@@ -145,7 +145,7 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
     monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.MAX_BLOCK_NUMBERS", one_user)
 
     def read(numbers: int) -> InputTable:
-        monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_TABLE_SIZE", numbers)
+        monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_TABLE_ENTRIES", numbers)
         return add_input_tables(view).inputs[SUMMARY]
 
     np.testing.assert_array_equal(read(90 * 30).users, np.arange(90))

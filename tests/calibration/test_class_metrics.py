@@ -94,7 +94,7 @@ def blind(case: Guesses) -> Guesses:
 
 def compute_metrics(case: Guesses) -> dict[str, float]:
     """Metrics of a large number of users, taken as the true values."""
-    tally, blinded = (each.guess_truth_counts.sum(axis=1) for each in (case, blind(case)))
+    tally, blinded = (each.counts_by_class.sum(axis=1) for each in (case, blind(case)))
     asked = case.class_guesses[0] != NOT_GUESSED_CODE
     assert case.scores is not None
     return {

@@ -222,9 +222,9 @@ def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     # sign and exponent. The check fails if the counts in the second half refute the claim. Outputs
     # with few distinct numbers are not examined, because the ratio of their probabilities is
     # measured directly.
-    batch = evidence.shared_outputs
-    if batch.dtype.kind != "f":
-        return CheckResult.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
+    batch, dtype = evidence.shared_outputs, evidence.shared_outputs.dtype
+    if dtype.kind != "f":
+        return CheckResult.make_passed(f"Outputs are not in floating point, but of {dtype.name}.")
     draws, numbers, n_pairs = _BATCH_LIMITS if evidence.sampler.takes_size else _SINGLE_LIMITS
     size = max(draws, numbers // max(1, math.prod(batch.shape[2:])))
     places = itertools.combinations(range(len(evidence.inputs)), 2)
@@ -237,7 +237,7 @@ def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     if isinstance(shares, CheckResult):
         return shares
     fault = _check_low_bits(batch, evidence.inputs, pairs, claim)
-    return fault or CheckResult.passed(_describe_pass(batch, shares))
+    return fault or CheckResult.make_passed(_describe_pass(batch, shares))
 
 
 def _check_zero_sign(
@@ -253,7 +253,7 @@ def _check_zero_sign(
             hits, misses = (int(seen[place].sum()) for place in (a, b))
             event = CountedEvent(name, (inputs[a], inputs[b]), hits, misses, seen.shape[1])
             if claim.is_refuted_by(event):
-                return CheckResult.failed(
+                return CheckResult.make_failed(
                     f"{event}: -0.0 equals 0.0, but the output contains its sign. Add 0.0 to the "
                     "output, or send whole numbers."
                 )
@@ -334,7 +334,7 @@ def _check_low_bits(
                 example,
             )
         if misses == 0 and hits >= _MIN_COUNT:
-            suspected = suspected or CheckResult.not_run(
+            suspected = suspected or CheckResult.make_not_run(
                 f"{hits} of {n_held} outputs for {quote_value(inputs[a])} have low-order bits that "
                 f"never occurred under {quote_value(inputs[b])}, such as {_to_hex(example)}; the "
                 f"draws are too few to refute a claim of {claim.epsilon:g} by that. {_REMEDY}"
@@ -349,7 +349,7 @@ def _has_few_values(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
 
 
 def _make_failure(one: Any, share: float, how: str, certainty: str, example: Any) -> CheckResult:
-    return CheckResult.failed(
+    return CheckResult.make_failed(
         f"At least {100 * share:.3g}% of the outputs for the input {quote_value(one)} {how}: "
         f"whoever sees one, such as {_to_hex(example)}, distinguishes the inputs {certainty}. "
         f"{_REMEDY}"

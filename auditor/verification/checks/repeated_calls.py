@@ -247,7 +247,7 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
     varying = [place for place in repeated if place not in constant]
     foretold = [k for k in varying if _log_repeat_prob(first[k].reshape(draws, -1)) < max_log_prob]
     if foretold:
-        return CheckResult.failed(
+        return CheckResult.make_failed(
             f"Two seeds gave the same {draws} outputs for the input "
             f"{quote_value(inputs[foretold[0]])}: noise that can be predicted can be removed. "
             "Draw from the generator that is passed in, and keep no answers.",
@@ -257,8 +257,8 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
         return _check_constant(inputs, first, fresh, constant, claim.split_alpha(len(inputs) ** 2))
     summary = "Another seed gives other outputs"
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
-        return CheckResult.passed(f"{summary}; the same seed gives the same ones.")
-    return CheckResult.passed(
+        return CheckResult.make_passed(f"{summary}; the same seed gives the same ones.")
+    return CheckResult.make_passed(
         f"{summary}, and so does the same seed: the randomizer has a source "
         "of its own, so the seed does not reproduce its outputs."
     )
@@ -297,11 +297,11 @@ def _check_constant(
         name = quote_value(constant_output)
         event = CountedEvent(name, (inputs[a], inputs[b]), hits, misses, draws)
         if misses == 0 and claim.is_refuted_by(event):
-            return CheckResult.failed(
+            return CheckResult.make_failed(
                 f"{event}; these outputs never vary. Draw noise from the generator.",
                 claim.make_bound(event),
             )
-    return CheckResult.not_run(
+    return CheckResult.make_not_run(
         f"The outputs for the input {quote_value(inputs[constant[0]])} did not vary in {draws} "
         "draws, so a repeated seed looks like a fresh one."
     )

@@ -52,7 +52,7 @@ def _run_check(name: str, look: CheckFunction, evidence: CheckEvidence) -> Check
     try:
         found = look(evidence)
     except InputError as error:
-        found = CheckResult.not_run(str(error))
+        found = CheckResult.make_not_run(str(error))
     bound = found.bound
     if bound is not None:
         bound = replace(bound, source=f"the check of {name}: {bound.source}")

@@ -208,13 +208,13 @@ def _check_sharing(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None
             if found.status is CheckStatus.FAILED:
                 return found
         if shares := _find_exact_share(each, alpha):
-            return CheckResult.failed(
+            return CheckResult.make_failed(
                 f"{shares} of each of {len(each)} calls for the input {quote_value(value)}, unlike "
                 "independent outputs: all outputs but one reveal the last one. Draw every output "
                 "separately."
             )
         if _has_repeats(each, alpha):
-            return CheckResult.failed(
+            return CheckResult.make_failed(
                 f"Outputs of one call repeat each other for the input {quote_value(value)}, "
                 "outputs of different calls do not: users share their noise, and the difference of "
                 "two reports has no noise. Draw `size` times."
@@ -268,7 +268,7 @@ def check_call_pairs(
         if 2.0 * least * len(tests) < alpha:
             what = "output" if within_calls else "call"
             apart = f"the next {what}" if lag == 1 else f"the {what} {lag} later"
-            return CheckResult.failed(
+            return CheckResult.make_failed(
                 f"{name} for the input {quote_value(value)} depends on that of {apart}: {alike} of "
                 f"{trials} cases agree, of which a third would agree for independent {what}s. "
                 "Whoever sees both can remove noise, and a measured bound, which assumes "
@@ -276,12 +276,12 @@ def check_call_pairs(
                 "the time or a count of calls, verify the output without it."
             )
     if 2.0 * (2 / 3) ** max_trials * max(1, len(tests)) >= alpha:
-        return CheckResult.not_run(
+        return CheckResult.make_not_run(
             f"Calls for the input {quote_value(value)} are too few, or vary too little, to show "
             "whether they share noise."
         )
     reason = "Outputs of successive calls are no more alike than outputs of others."
-    return CheckResult.passed(reason)
+    return CheckResult.make_passed(reason)
 
 
 def _find_exact_share(calls: NDArray[Any], alpha: float) -> str:
@@ -458,7 +458,7 @@ class CheckEvidence:
         planned = int(self.count_planned_outputs("shared noise")) // N_CHECKED_CALLS
         size = min(MAX_OUTPUTS_PER_CALL, planned)
         if size < _MIN_PER_CALL:
-            return CheckResult.not_run(
+            return CheckResult.make_not_run(
                 f"The share of this check, {N_CHECKED_CALLS} calls for {size} outputs, is too "
                 "small. Raise samples, or seconds."
             )

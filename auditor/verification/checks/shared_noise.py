@@ -48,7 +48,7 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     if evidence.shared_noise_result:
         return evidence.shared_noise_result
     batch, note = evidence.shared_outputs, ""
-    found = CheckResult.passed("Outputs of one call are no more alike than those of many.")
+    found = CheckResult.make_passed("Outputs of one call are no more alike than those of many.")
     if not evidence.sampler.takes_size:
         found, note = _check_turns(evidence)
     if found.status is not CheckStatus.FAILED and batch.ndim > 2 and batch.dtype.kind in "biuf":
@@ -111,17 +111,17 @@ def _check_entries(evidence: CheckEvidence) -> CheckResult:
             compared = inputs[likely], inputs[unlikely]
             event = CountedEvent(name, compared, hits, misses, test.shape[1])
             if claim.is_refuted_by(event):
-                return CheckResult.failed(
+                return CheckResult.make_failed(
                     f"{event}: no noise changes it. Draw noise for every entry separately.",
                     claim.make_bound(event),
                 )
             suspected = suspected or f"{event}: no noise changes it"
     if suspected:
-        return CheckResult.not_run(
+        return CheckResult.make_not_run(
             f"{suspected}; the draws are too few to show whether a claim of {claim.epsilon:g} "
             "allows that."
         )
-    return CheckResult.passed(
+    return CheckResult.make_passed(
         f"No combination of {flat.shape[2]} entries is without noise and reveals the input."
     )
 

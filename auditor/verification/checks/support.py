@@ -58,17 +58,17 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
         batch = np.stack([round_scaled(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
     if claim.epsilon > claim.find_max_lower_bound(half):
-        return CheckResult.not_run(
+        return CheckResult.make_not_run(
             f"{2 * half} draws cannot distinguish an impossible output from a rare one that a "
             f"claim of {claim.epsilon:g} allows."
         )
     for a, b, name, hits, misses in _select_events(batch, half, pairs, claim.epsilon):
         event = CountedEvent(name, (inputs[a], inputs[b]), int(hits.sum()), int(misses.sum()), half)
         if event.second_hits == 0 and claim.is_refuted_by(event):
-            return CheckResult.failed(
+            return CheckResult.make_failed(
                 f"{event}: such an output excludes the latter. {_REMEDY}", claim.make_bound(event)
             )
-    return CheckResult.passed(f"No output in {2 * half} draws per input excludes an input.")
+    return CheckResult.make_passed(f"No output in {2 * half} draws per input excludes an input.")
 
 
 def _select_events(
@@ -149,7 +149,7 @@ def _check_distribution(
             reached = np.exp(table[a][only]).sum() if worst_case.exhaustive else float(only.any())
             if reached > claim.delta and (worst_case.exhaustive or claim.delta == 0):
                 output = worst_case.name_output(worst_case.outputs[int(np.argmax(only))])
-                return CheckResult.failed(
+                return CheckResult.make_failed(
                     f"By the stated distribution the output {output} is possible for the input "
                     f"{worst_case.name_input(worst_case.inputs[a])} and impossible for "
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}"
@@ -165,11 +165,11 @@ def _check_distribution(
         if claim.is_every_epsilon_refuted(hits, len(only)):
             name = f"outputs such as {quote_value(asked[int(np.argmax(only))])}"
             event = CountedEvent(name, (inputs[a], inputs[b]), hits, 0, len(only))
-            return CheckResult.failed(
+            return CheckResult.make_failed(
                 f"{event}, for which the stated distribution calls them impossible. {_REMEDY}",
                 claim.make_bound(event, epsilon=math.inf),
             )
-    return CheckResult.passed(
+    return CheckResult.make_passed(
         "By the stated distribution every drawn output is possible under every input tried."
     )
 
@@ -214,7 +214,7 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
         key=lambda found: (found[0], -len(found[1]), found[1:]),
     )
     if mass < _N_LOOKS // 4:
-        return CheckResult.passed("Answers have the same type and form for every input tried.")
+        return CheckResult.make_passed("Answers have the same type and form for every input tried.")
     counted = int(min(_MAX_COUNTED, sampler.allowance.n_remaining // 2))
     fresh = _count_parts(sampler, [probes[a], probes[b]], second, counted)
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
@@ -223,11 +223,11 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
     event = CountedEvent(name, (probes[a], probes[b]), hits, misses, counted)
     summary = f"{event}, for which it is mostly {usual}"
     if claim.is_refuted_by(event):
-        return CheckResult.failed(f"{summary}. Return only the noisy numbers, in one form.")
+        return CheckResult.make_failed(f"{summary}. Return only the noisy numbers, in one form.")
     if misses:
-        return CheckResult.passed(f"{summary}, as a claim of {claim.epsilon:g} allows.")
+        return CheckResult.make_passed(f"{summary}, as a claim of {claim.epsilon:g} allows.")
     reason = f"too few draws to test a claim of {claim.epsilon:g} by it."
-    return CheckResult.not_run(f"{summary}: {reason}")
+    return CheckResult.make_not_run(f"{summary}: {reason}")
 
 
 def _unify_types(inputs: list[Any]) -> list[Any]:

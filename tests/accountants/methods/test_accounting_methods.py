@@ -40,7 +40,7 @@ from fedrec_auditor.accountants.events.leaves import (
 )
 from fedrec_auditor.accountants.losses import composition, pairs
 from fedrec_auditor.accountants.losses.pairs import ClonePair, make_dominating_pair
-from fedrec_auditor.accountants.losses.pure import ThreePointLoss
+from fedrec_auditor.accountants.losses.pure import ThreePointPair
 from fedrec_auditor.accountants.methods import accounting_methods
 from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure, Rdp, Shuffle
 from fedrec_auditor.accountants.statements import Adjacency
@@ -133,7 +133,7 @@ def test_opposite_flips_are_dominated() -> None:
 
 @pytest.mark.parametrize(("p", "q"), [(0.7, 0.2), (0.2, 0.7), (0.9, 0.3), (1.0, 0.4), (0.3, 0.3)])
 def test_the_three_point_pair_is_the_larger_of_both_directions(p: float, q: float) -> None:
-    pair = ThreePointLoss.from_event(BitFlipDpEvent(p, q))
+    pair = ThreePointPair.from_event(BitFlipDpEvent(p, q))
     rest = pair.p_uninformative
     for a in np.geomspace(1e-3, 1e3, 61):
         ours = sum(

@@ -67,7 +67,7 @@ def shuffle(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
 def run_game(
     truth: np.ndarray, view: View, play: Callable[[Trial], tuple[AttackRow, ...]]
 ) -> AttackRow:
-    whole = play is membership.run_attack
+    whole = play is membership.score_attack
     game = Trial(
         target_name="bits",
         attack_name="made",
@@ -93,8 +93,8 @@ def test_sets_and_memberships_come_back_and_weaken_with_flipping() -> None:
     sets, areas = [], []
     for flip in (0.001, 0.05, 0.2, 0.5):
         view = shuffle(SKEWED, np.random.default_rng(2), flip)
-        sets.append(run_game(SKEWED, view, reconstruction.run_attack).value)
-        areas.append(run_game(SKEWED, view, membership.run_attack).value)
+        sets.append(run_game(SKEWED, view, reconstruction.score_attack).value)
+        areas.append(run_game(SKEWED, view, membership.score_attack).value)
     assert sets[0] > 0.8
     assert sets == sorted(sets, reverse=True)
     assert areas[0] > 0.95
@@ -106,10 +106,10 @@ def test_messages_of_popular_items_do_not_beat_popularity() -> None:
     """Messages that depend on the popularity of items only, not on a user's set."""
     rng = np.random.default_rng(3)
     other = np.stack([rng.permutation(column) for column in SKEWED.T], axis=1)
-    row = run_game(SKEWED, shuffle(other, rng, 0.01), membership.run_attack)
+    row = run_game(SKEWED, shuffle(other, rng, 0.01), membership.score_attack)
     assert row.gain_over_baseline.ci_low <= 0.0
     assert "The adversary knows 5 items per user" in row.note
-    assert run_game(SKEWED, shuffle(other, rng, 0.01), reconstruction.run_attack).value < 0.02
+    assert run_game(SKEWED, shuffle(other, rng, 0.01), reconstruction.score_attack).value < 0.02
 
 
 def test_unlinked_messages_are_numbered_and_reports_left_out() -> None:
@@ -140,7 +140,7 @@ def test_several_rounds_are_read_if_few_users_send_in_each() -> None:
     hidden = assign_pseudonyms(view)
     assert len(hidden.rounds) == 6
     assert hidden.public.n_users == 6 * 20
-    row = run_game(SKEWED, view, reconstruction.run_attack)
+    row = run_game(SKEWED, view, reconstruction.score_attack)
     assert row.value == pytest.approx(len(set().union(*senders)) / 120, abs=0.01)
     assert "of the last 6 rounds" in row.note
 

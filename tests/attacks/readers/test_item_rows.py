@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts.meta_gradient import get_positive_probs
+from fedrec_auditor.attacks.parts.meta_gradient import fit_positive_probs
 from fedrec_auditor.attacks.parts.row_places import RowPositions, _align_rounds
 from fedrec_auditor.attacks.parts.uploads import read_item_messages
 from fedrec_auditor.attacks.readers import noisy_rows
@@ -441,7 +441,7 @@ def make_groups(halves: int, rng: np.random.Generator) -> tuple[np.ndarray, np.n
 @pytest.mark.parametrize("halves", [1, 2])
 def test_own_items_are_the_smaller_half_of_the_groups(halves: int) -> None:
     change, own = make_groups(halves, np.random.default_rng(halves))
-    found = get_positive_probs(change)
+    found = fit_positive_probs(change)
     assert found.min() >= 0
     assert found.max() <= 1 + 1e-9
     assert not found[~change.any(axis=2)].any()
@@ -453,8 +453,8 @@ def test_own_items_are_the_smaller_half_of_the_groups(halves: int) -> None:
 def test_other_senders_have_no_influence() -> None:
     change, _ = make_groups(2, np.random.default_rng(0))
     change[0, 100:] = 0.0  # senders move different numbers of rows
-    np.testing.assert_allclose(get_positive_probs(change)[3], get_positive_probs(change[3:4])[0])
+    np.testing.assert_allclose(fit_positive_probs(change)[3], fit_positive_probs(change[3:4])[0])
 
 
 def test_without_moved_rows_there_are_no_own_items() -> None:
-    assert not get_positive_probs(np.zeros((2, 5, 3))).any()
+    assert not fit_positive_probs(np.zeros((2, 5, 3))).any()

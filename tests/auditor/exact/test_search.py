@@ -17,7 +17,7 @@ from scipy import special, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact import find_exact_bound
-from fedrec_auditor.auditor.exact.candidates import MAX_RARE_OUTPUT_DRAWS, inputs_of
+from fedrec_auditor.auditor.exact.candidates import MAX_RARE_OUTPUT_ENTRIES, inputs_of
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
@@ -419,6 +419,6 @@ def make_rare_leak(share: float, listed: bool = False, words: bool = True) -> De
 @pytest.mark.parametrize(("share", "listed"), [(1e-5, False), (1e-5, True), (1e-12, True)])
 def test_a_rare_leak_in_log_prob_is_found(share: float, listed: bool, words: bool) -> None:
     """Draws find leaks not much rarer than 1 in 100,000; listed outputs find every leak."""
-    dist, samples = make_rare_leak(share, listed, words), MAX_RARE_OUTPUT_DRAWS
+    dist, samples = make_rare_leak(share, listed, words), MAX_RARE_OUTPUT_ENTRIES
     found = search(dist, 1.0, inputs=[0, 1], seed=1, samples=samples)
     assert math.isinf(found.epsilon)

@@ -43,7 +43,7 @@ def run(
     *,
     quick: bool = True,
 ) -> tuple[list[AttackRow], list[str]]:
-    rows = attribute.run_attack(make_game(attack, view, data, seed, is_quick=quick))
+    rows = attribute.score_attack(make_game(attack, view, data, seed, is_quick=quick))
     return (
         [row for row in rows if isinstance(row, AttackRow)],
         [row.reason for row in rows if isinstance(row, SkippedRow)],
@@ -151,7 +151,7 @@ def test_large_interaction_sets_are_read_in_parts_or_refused(
         before, reasons = run(view, attack=attack)
         assert all(row.from_interactions is not None for row in before)
         assert not reasons
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_TABLE_SIZE", 60 * DATA.n_items - 1)
+    monkeypatch.setattr(attribute.inputs, "MAX_TABLE_ENTRIES", 60 * DATA.n_items - 1)
     rows, reasons = run(view, attack=AttributeLogistic())
     assert all(row.from_interactions is not None for row in rows)
     rows, reasons = run(view, attack=AttributeTree())

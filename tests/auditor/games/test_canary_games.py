@@ -81,7 +81,7 @@ def get_bound(
         score_description="a rule",
         n_pilot_runs=20,
         rng=first,
-        budget=RuleTestPlan(n_draws=2 * runs, delta=delta, alpha=0.05),
+        test_plan=RuleTestPlan(n_draws=2 * runs, delta=delta, alpha=0.05),
     )
     estimator = JointBinomial()
     return estimator.measure_bound(worlds, delta=delta, confidence=SURE, samples=runs, rng=second)

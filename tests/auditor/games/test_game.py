@@ -62,7 +62,7 @@ def make_view(interactions: Interactions, **more: Any) -> View:
 
 
 def run(room: Any, attack: Any, interactions: Interactions = DATA) -> Any:
-    return room.run_attack(make_game(attack, make_view(interactions), interactions))
+    return room.score_attack(make_game(attack, make_view(interactions), interactions))
 
 
 def list_unknown_users(background: Background) -> np.ndarray:
@@ -215,7 +215,7 @@ def test_popular_items_are_guessed_without_evidence() -> None:
     view = make_view(DATA)
     channel = BitFlip(0.5, 0.5)
     blind = replace(view, public=replace(view.public, noise_channel=channel))
-    (row, *_) = reconstruction.run_attack(make_game(InteractionReconstruction(), blind, DATA))
+    (row, *_) = reconstruction.score_attack(make_game(InteractionReconstruction(), blind, DATA))
     assert row.baseline == row.baselines["popular items"] > row.baselines["all items"]
     assert row.value == pytest.approx(row.baseline, abs=0.01)
     assert row.gain.ci_low <= 0.0 <= row.gain.ci_high + 0.01
@@ -254,7 +254,7 @@ def test_too_many_messages_without_senders_are_not_searched(
     view = make_view(DATA, vantage=Vantage.SHUFFLED, rng=np.random.default_rng(0))
     monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_UNLINKED_PAIRS", 80 * 60 - 1)
     family = AttackFamily.MEMBERSHIP if room is membership else AttackFamily.RECONSTRUCTION
-    (row,) = room.run_attack(make_game(Guesser(family, None), view, DATA))
+    (row,) = room.score_attack(make_game(Guesser(family, None), view, DATA))
     assert "4,800 entries (users times items) exceed the 4,799" in row.reason
 
 

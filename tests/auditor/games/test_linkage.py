@@ -37,7 +37,7 @@ def run(
     view: View, vantage: Vantage = SERVER, seed: int = 0, attack: Any = ATTACK
 ) -> dict[str, Any]:
     played = make_game(attack, replace(view, vantage=vantage), DATA, seed, is_quick=False)
-    rows = linkage.run_attack(played)
+    rows = linkage.score_attack(played)
     return {row.metric: row for row in rows if isinstance(row, AttackRow)}
 
 
@@ -84,7 +84,7 @@ def test_too_few_users_give_a_reason(users: int, confidence: float) -> None:
     for n in (users, users + 1):
         whose, sent = np.arange(n), np.random.default_rng(0).integers(2, size=(n, 50))
         view = bit_view((whose, sent), (whose, sent))
-        rows = linkage.run_attack(
+        rows = linkage.score_attack(
             make_game(ATTACK, view, DATA, is_quick=False, confidence=confidence)
         )
         if linkage.explain_too_few_users(n, confidence):

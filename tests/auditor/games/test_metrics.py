@@ -288,7 +288,7 @@ def test_random_guesses_have_the_mean_metric_over_guesses() -> None:
     sampled = []
     for _ in range(20):
         guesses = rng.choice(3, p=probabilities[0], size=(500, len(truth)))
-        counted = Guesses(true_classes=truth, class_guesses=guesses, n_classes=3).guess_truth_counts
+        counted = Guesses(true_classes=truth, class_guesses=guesses, n_classes=3).counts_by_class
         tallies = counted.sum(axis=1)
         sampled.append(get_macro_f1(tallies).mean())
     asked = np.zeros((1, len(truth)), dtype=np.int64)

@@ -60,7 +60,7 @@ def find_order(
         items=items,
         ratings=Interactions.create(held).ratings,
     )
-    return OrderedRecording.order_item_rows(Recording.open(folder), GroundTruth(data), None)
+    return OrderedRecording.infer_item_rows(Recording.open(folder), GroundTruth(data), None)
 
 
 @pytest.mark.parametrize(

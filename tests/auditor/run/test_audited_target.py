@@ -102,8 +102,8 @@ def test_a_training_shared_by_workers_runs_once(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.touch()
     desk = runner._TaskRunner(audit, notes=notes)
-    assert desk.train(audit.plan_timed_jobs(audit.list_tasks(), 1)) == {}
-    shared = desk.train(audit.plan_timed_jobs(audit.list_tasks(), 2))["fcf"]
+    assert desk.train(audit.group_tasks(audit.list_tasks(), 1)) == {}
+    shared = desk.train(audit.group_tasks(audit.list_tasks(), 2))["fcf"]
     lines = notes.read_text("utf-8").splitlines()
     assert lines[1] == '["fcf training", "training", 0, 2]'
     assert lines[-1] == '["fcf training", "training", 1, 1]'

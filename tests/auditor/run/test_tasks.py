@@ -48,7 +48,7 @@ def test_one_process_trains_every_target_once(monkeypatch: pytest.MonkeyPatch) -
     audit = Audit.from_plan(PLAN, LARGE)
     tasks = audit.list_tasks()
     assert len(set(tasks)) == len(tasks) == 2 * (3 + 2)
-    for job in audit.plan_timed_jobs(tasks, workers=2):
+    for job in audit.group_tasks(tasks, workers=2):
         audited = AuditedTarget(audit, job[0].target)
         for task in job:
             if task.step != LOCAL_NAME:  # the game trains a small population
@@ -60,7 +60,7 @@ def test_one_process_trains_every_target_once(monkeypatch: pytest.MonkeyPatch) -
 def test_jobs_have_every_task_once_and_one_target_each(workers: int, jobs: int) -> None:
     """Each target has a job of bounds and one of the local game; the rest is one job per worker."""
     audit = Audit.from_plan(PLAN, LARGE)
-    groups = audit.plan_timed_jobs(audit.list_tasks(), workers)
+    groups = audit.group_tasks(audit.list_tasks(), workers)
     assert Counter(task for job in groups for task in job) == Counter(audit.list_tasks())
     assert all(len({task.target for task in job}) == 1 for job in groups)
     assert len(groups) == jobs
@@ -70,7 +70,7 @@ def test_a_long_job_starts_before_short_ones() -> None:
     """By name `dplcf-ap` would be first; one round of bits is short compared with FedRec."""
     plan = Plan(targets=("dplcf-ap", "fedrec"), attacks=("linkage",))
     audit = Audit.from_plan(plan, LARGE)
-    jobs = audit.plan_timed_jobs(audit.list_tasks(), 2)
+    jobs = audit.group_tasks(audit.list_tasks(), 2)
     begun = [job[0].target for job in jobs if job[0].step != BOUNDS]
     assert begun[0] == "fedrec"
 
@@ -130,7 +130,7 @@ def test_the_longest_jobs_come_first() -> None:
     data = Synthetic(n_users=60, n_items=50, profile=8).load()
     plan = Plan(targets=("fcf", "fedrec-apm", "vfl-sgdmf", "random"), quick=True)
     audit = Audit.from_plan(plan, data)
-    jobs = audit.plan_timed_jobs(audit.list_tasks(), 1)
+    jobs = audit.group_tasks(audit.list_tasks(), 1)
     trained = [job[0].target for job in jobs if len(job) > 1]
     assert trained == ["fedrec-apm", "fcf", "vfl-sgdmf", "random"]
     assert list(jobs.values()) == sorted(jobs.values(), reverse=True)

@@ -41,9 +41,9 @@ def test_a_mechanism_is_named_by_its_parameters() -> None:
 
 def test_failed_checks_fail_unless_they_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = dataclasses.replace(
-        CheckResult.failed("Seen. Round the output."), name="floating point"
+        CheckResult.make_failed("Seen. Round the output."), name="floating point"
     )
-    checks = failed, dataclasses.replace(CheckResult.passed("Equal."), name="support")
+    checks = failed, dataclasses.replace(CheckResult.make_passed("Equal."), name="support")
     monkeypatch.setattr(
         ldp, "verify_ldp", lambda *a, **k: dataclasses.replace(verify_ldp(*a, **k), checks=checks)
     )
