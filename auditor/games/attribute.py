@@ -356,7 +356,7 @@ def _make_row(
         note += (
             " For each choice, the attack uses the features of uploads that classify the known "
             "users best in cross-validation; if no features help, it guesses without uploads. To "
-            f"guess {key}, the attack used the features {used} of {draws} random choices."
+            f"guess {key}, the attack used the features {used} of {draws} choices of known users."
         )
         if trial.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."

@@ -160,10 +160,10 @@ def _warn_of_reach(section: Section, finding: Finding) -> Iterator[str]:
         return
     proof, where = reach.accounted, _contrast(reach.scope, finding.scope)
     if proof is None or math.isinf(proof.epsilon):
-        known = "no finite epsilon is proved"
+        known = ": no finite epsilon is proved"
         if reach.lower_bound is not None:
-            known = f"there, epsilon is {say.describe_lower_bound(reach.lower_bound.epsilon)}"
-        yield f"Do not claim any epsilon {where}: {known}."
+            known = f", where epsilon is {say.describe_lower_bound(reach.lower_bound.epsilon)}"
+        yield f"Do not claim any epsilon {where}{known}."
         return
     if proof.epsilon <= finding.claim.epsilon:
         return
@@ -171,7 +171,7 @@ def _warn_of_reach(section: Section, finding: Finding) -> Iterator[str]:
     least = "" if bound is None else say.format_floor(bound.epsilon)
     shown = f"at least {least} and " if least else ""
     known = f"{shown}proved to be at most {most}"
-    known = f"{most} (lower bound and proved upper bound)" if least == most else known
+    known = f"{most} (both lower bound and proved upper bound)" if least == most else known
     known = say.join_texts(known, say.describe_assumptions(proof), by=" ")
     yield f"Do not use the claim {where}, where epsilon is {known}."
 
