@@ -136,8 +136,8 @@ class Verdict(LabelEnum):
 
 
 class NumberLabel(LabelEnum):
-    """Judgement of a number that a paper states, such as a noise scale, apart from the claimed
-    epsilon.
+    """Label that says whether a number in a paper, such as a sensitivity, is correct. The verdict
+    on the claimed epsilon is separate.
 
     Labels are ordered from the best to the worst. WRONG is only for numbers that authors state.
     """

@@ -348,7 +348,7 @@ class Lattice:
 
     def find_lattice_index(self, y: float) -> float:
         """Returns the integer n of the number ``y`` = origin + step * n; NaN if ``y`` is not on the
-        lattice, and ``y`` times infinity if ``y`` is infinite.
+        lattice, and ``y`` itself if it is infinite.
         """
         n = (y - self.origin) / self.step
         if math.isinf(n):

@@ -92,8 +92,8 @@ class PairSearch(ABC):
     def find_epsilon_bound(self) -> Bound:
         """Runs the search and returns the largest epsilon found as a lower bound.
 
-        The bound has a witness (two inputs and an output). If the bound exceeds the claimed
-        epsilon, the witness is the simplest one found that does so.
+        The bound's witness is two inputs and an output that show the bound, or None. If the bound
+        exceeds the claimed epsilon, the witness is the simplest example found that exceeds it.
         """
         from hypothesis import strategies as st
 

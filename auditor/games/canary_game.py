@@ -160,7 +160,7 @@ class Simulation(Protocol):
 
     @property
     def n_standalone_features(self) -> int:
-        """Number k of features, the last ones of a run, each of which may serve alone as the score.
+        """Number of a run's last features, each of which may serve alone as the adversary's score.
 
         Features are numbers that the adversary computes from the messages of a run. The adversary
         may also combine all of them.

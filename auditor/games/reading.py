@@ -93,9 +93,9 @@ class MessageStats:
         noise.
     ``message_variance``: variance of a message within a world.
 
-    The score of a message is a weighted sum of a quantity of each entry. The weight is the
-    difference of the quantity's means between the worlds, divided by its variance within a world; 0
-    if the difference is not significant. Quantities:
+    Each weight gives a score of a message: the weighted sum of a quantity of its entries. A weight
+    is the quantity's mean in the first world minus that in the second world, divided by its
+    variance within a world. Without a significant difference, the weight is 0. Quantities:
 
     ``message_value_weight``: the entry itself.
     ``squared_deviation_weight``: its squared deviation from the mean.
@@ -192,7 +192,7 @@ class MessageStats:
         """Computes the distance between the two worlds (neighbouring inputs), in standard
         deviations of messages within a world.
 
-        ``variance``: variance of each entry within a world, if not ``message_variance``.
+        ``variance``: variance of each entry within a world; None for ``message_variance``.
         """
         means = self.squared_distance_of_means
         if means is None or variance is not None:
