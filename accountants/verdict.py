@@ -136,8 +136,8 @@ class Verdict(LabelEnum):
 
 
 class NumberLabel(LabelEnum):
-    """Label of a number in a paper's statement: whether the number is correct, independently of the
-    claimed epsilon.
+    """Label that says whether a number in a paper, such as a sensitivity, is correct. The verdict
+    on the claimed epsilon is separate.
 
     Labels are ordered from the best to the worst. WRONG is only for numbers that authors state.
     """
@@ -184,8 +184,8 @@ class FailOn(LabelEnum):
 
     @property
     def without_severities(self) -> FailOn:
-        """Level that replaces this one in commands that run no attacks, and so give verdicts but no
-        severities.
+        """Level that replaces this one in commands that give verdicts on claims, but run no
+        attacks, so that severities are unknown.
 
         A refuted claim fails at all levels except ``never``.
 
@@ -292,7 +292,9 @@ class Gate:
         return code or (EXIT_FOUND if fails else 0)
 
     def allows(self, outcome: Exemption) -> bool:
-        """Whether ``allow`` lists ``outcome``, by its label (such as "not-tested") or its code."""
+        """Whether ``outcome`` leaves the audit complete, because ``allow`` lists its label (such as
+        "not-tested") or its code.
+        """
         return any(map(outcome.matches_name, self.allow))
 
 

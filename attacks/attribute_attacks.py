@@ -46,7 +46,7 @@ class AttributeKnn(SupervisedAttack):
     neighbours: int = 5
 
     def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
-        """Returns guessed classes; scores (m users, C classes) are class shares among neighbours.
+        """Returns guessed classes; scores (m users, C classes) are shares of the neighbours' votes.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
         """

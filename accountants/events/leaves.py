@@ -229,10 +229,10 @@ def is_supported(
 
 
 def list_assumptions(event: DpEvent) -> tuple[str, ...]:
-    """Lists the assumptions of a proof for ``event``, as sentences: the adversary does not learn
-    which records were sampled.
+    """Lists the assumptions of a proof for ``event``, as sentences.
 
-    The tuple is empty if nothing is sampled, or if the sampling is public.
+    They state that the adversary does not learn which records the mechanism samples. The tuple is
+    empty if nothing is sampled, or if the sampling is public.
     """
     hidden = (PoissonSampledDpEvent, ReplacedSamplingDpEvent, MixtureOfGaussiansDpEvent)
     drawn: dict[str, None] = {}

@@ -1,5 +1,5 @@
-"""Mixture distributions of a number, made of density pieces, lattices (equally spaced points) and
-single points.
+"""Mixture distributions on the real line, made of density pieces, lattices (equally spaced points)
+and single points.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ExpTerm:
 
     @classmethod
     def from_part(cls, part: MixturePart) -> ExpTerm:
-        """Builds the term that describes one part of a mixture; its mass is the part's weight."""
+        """Converts one part of a mixture to a term whose total mass is the part's weight."""
         low, high = part.low, part.high
         if part.step and math.isfinite(high - low):
             high = low + math.floor((high - low) / part.step + 1e-9) * part.step
@@ -184,10 +184,10 @@ def compute_log_integral(fall: Floats, curve: Floats | float, width: Floats, ste
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Distribution of a number or, more generally, a measure of any total mass.
+    """Distribution on the real line or, more generally, a measure of any total mass.
 
     - ``pieces``: density pieces and lattices (equally spaced points).
-    - ``atoms``: probability of each single number.
+    - ``atoms``: probability of each single point.
     """
 
     pieces: tuple[MixturePart, ...] = ()
@@ -201,8 +201,8 @@ class Mixture:
         return Mixture(tuple(pieces), {y: mass * factor for y, mass in self.atoms.items()})
 
     def add(self, other: Mixture) -> Mixture:
-        """Returns the sum of this mixture and the ``other`` one, as measures. Pieces of one shape
-        are merged.
+        """Returns the sum of this mixture and the ``other`` one, as measures. Pieces that differ
+        only in ``weight`` are merged.
         """
         weights: dict[MixturePart, float] = {}
         for piece in (*self.pieces, *other.pieces):
@@ -348,7 +348,7 @@ class Lattice:
 
     def find_lattice_index(self, y: float) -> float:
         """Returns the integer n of the number ``y`` = origin + step * n; NaN if ``y`` is not on the
-        lattice.
+        lattice, and ``y`` itself if it is infinite.
         """
         n = (y - self.origin) / self.step
         if math.isinf(n):

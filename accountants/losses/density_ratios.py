@@ -1,5 +1,5 @@
-"""Largest log-ratio and hockey-stick divergence of two distributions of a number, with certified
-error limits.
+"""Largest log-ratio and hockey-stick divergence of two distributions on the real line, with
+certified error limits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Hockey-stick divergences of discrete distributions and of Gaussian noise, and bisection."""
+"""Hockey-stick divergences of discrete distributions and of Gaussian noise, and a search by
+bisection.
+"""
 
 from __future__ import annotations
 

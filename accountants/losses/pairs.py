@@ -163,8 +163,9 @@ class AtomicPair:
 
     @classmethod
     def from_epsilon(cls, epsilon: float) -> AtomicPair:
-        """Builds the pair of binary randomized response with pure ``epsilon``, which may be
-        arbitrarily large.
+        """Builds the pair of binary randomized response with pure epsilon ``epsilon``.
+
+        Any finite ``epsilon`` is possible.
         """
         truth = -math.log1p(math.exp(-epsilon))
         return cls((epsilon, -epsilon), (truth, truth - epsilon))
@@ -183,7 +184,9 @@ class AtomicPair:
         return log_p, log_q
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns the smallest and the largest finite privacy loss. ``tail`` is not used."""
+        """Returns the smallest and the largest finite privacy loss; (0, 0) if there is no such
+        loss. ``tail`` is not used.
+        """
         return (min(self.losses), max(self.losses)) if self.losses else (0.0, 0.0)
 
 
@@ -385,16 +388,18 @@ class ClonePair:
 
     @property
     def clone_rate(self) -> float:
-        """Probability that another user's report is a clone: e^-eps in general, and 2/(e^eps + 1)
-        for binary reports, with eps = ``epsilon``.
+        """Probability that another user's report is a clone, drawn from Q0 or Q1.
+
+        The value is e^-``epsilon`` in general, and 2/(e^``epsilon`` + 1) for binary reports.
         """
         growth = math.exp(self.epsilon)
         return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth
 
     @property
     def infinite_mass(self) -> float:
-        """Probability, under the first distribution P, of an infinite privacy loss. Negligibly rare
-        counts of clones are treated as such losses.
+        """Probability, under the first distribution P, of an infinite privacy loss.
+
+        Negligibly rare numbers of clones count as outputs with this loss.
         """
         return 4.0 * _TAIL
 

@@ -49,8 +49,8 @@ class ThreePointPair:
 
     @classmethod
     def from_event(cls, event: dp.DpEvent) -> ThreePointPair:
-        """Builds the dominating pair of a randomized response, a bit flip or a mechanism with only
-        a pure epsilon. Raises InputError for any other event.
+        """Builds the dominating pair of a randomized response, a bit flip, or a mechanism of which
+        only a pure epsilon is known. Raises InputError for any other event.
         """
         if not isinstance(event, THREE_POINT_EVENTS):
             kinds = " or ".join(kind.__name__ for kind in THREE_POINT_EVENTS)
@@ -73,8 +73,8 @@ class ThreePointPair:
 
     @property
     def max_loss(self) -> float:
-        """The largest privacy loss L, which is the pure epsilon of one use; 0 if no output is
-        informative.
+        """Largest privacy loss L, which is the pure epsilon of one use; 0 if all outputs are
+        equally likely under both inputs.
         """
         if self.p_own == self.p_other:
             return 0.0

@@ -233,7 +233,10 @@ class ProbabilityTable:
 def make_exact_bound(
     epsilon: float, scope: Scope, delta: float, source: str, witness: Witness | None = None
 ) -> Bound:
-    """Makes a lower bound with confidence 1 from an exactly calculated ``epsilon``."""
+    """Makes a lower bound with confidence 1 from an exactly calculated ``epsilon``.
+
+    ``source`` describes the method, and ``witness`` is the evidence (two inputs and an output).
+    """
     return Bound(
         epsilon=epsilon, delta=delta, side=Side.LOWER, scope=scope, source=source, witness=witness
     )
@@ -443,8 +446,8 @@ def integrate_cells(densities: DensityFunction, edges: Array) -> IntegrationCell
 def make_integration_edges(points: Array) -> Array:
     """Returns ascending ends of intervals, (n,), over which ``integrate_cells`` integrates.
 
-    The intervals are short near ``points``. They extend beyond the points by about 7e11 times the
-    spread of the points.
+    The intervals are short near ``points``. They extend about 7e11 times the distance between the
+    5% and 95% quantiles of the points to either side.
     """
     low, middle, high = np.quantile(points, [0.05, 0.5, 0.95])
     spread = max(high - low, abs(middle) * 1e-9, 1e-300)

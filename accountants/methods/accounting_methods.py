@@ -299,8 +299,8 @@ class Rdp(LeafAccountant):
     supported_events = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
 
     def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """Computes the smallest epsilon at ``delta`` to which the summed Rényi divergence of any
-        order converts.
+        """Adds the Rényi divergences of all uses per order, and converts each sum to an epsilon at
+        ``delta``; returns the smallest one.
 
         ``uses`` lists the mechanisms, each with its number of uses.
         """

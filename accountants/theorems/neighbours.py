@@ -1,5 +1,5 @@
-"""Accounting events under each adjacency and for groups of records, and lower bounds on epsilon
-that two neighbouring data sets attain.
+"""Conversion of accounting events to each adjacency and to groups of records, and lower bounds on
+epsilon that two neighbouring data sets attain.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def format_leaf_names(event: dp.DpEvent) -> str:
 
 
 def explain_unsupported_event(event: dp.DpEvent, adjacency: Adjacency) -> str:
-    """Returns a sentence for an error message that names the mechanisms of ``event`` that cannot be
-    accounted under ``adjacency``.
+    """Returns a sentence for an error message on an ``event`` that cannot be accounted under
+    ``adjacency``. The sentence names all mechanisms of the event.
     """
     return f"Under {adjacency} adjacency nothing is known of {format_leaf_names(event)}."
 

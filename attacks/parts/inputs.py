@@ -103,12 +103,12 @@ class InnerProducts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GramBlocks:
-    """Inner products between the rows of k users with known class and of m users without.
+    """Inner products of a classifier's input rows: k users with known class, and m others.
 
-    known_gram: inner products of the known rows with each other (k, k)
-    cross_gram: inner products of the unknown rows with the known rows (m, k)
-    squared_norms: squared lengths of the unknown rows (m,)
-    known_sum: sum of all entries of the known rows
+    known_gram: inner products of the rows of users with known class (k, k)
+    cross_gram: inner products of the other users' rows with these rows (m, k)
+    squared_norms: squared lengths of the other users' rows (m,)
+    known_sum: sum of all entries of the rows of users with known class
     width: number of columns of a row
     """
 
@@ -120,15 +120,15 @@ class GramBlocks:
 
     @property
     def entry_variance(self) -> float:
-        """Variance of all entries of the rows of users with known class, over rows and columns."""
+        """Variance over all entries of the input rows of users with known class."""
         entries = len(self.known_gram) * self.width
         mean_square = float(np.trace(self.known_gram)) / entries
         return max(0.0, mean_square - (self.known_sum / entries) ** 2)
 
     def compute_squared_distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns squared distances of rows to the rows of users with known class, as two arrays.
+        """Returns squared distances of users' input rows to those of the k users with known class.
 
-        The first array is for the k users with known class (k, k), the second for the m other users
+        The results are two arrays: for these k users themselves (k, k), and for the m other users
         (m, k).
         """
         own = np.diag(self.known_gram)
@@ -137,11 +137,10 @@ class GramBlocks:
         return near, np.maximum(self.squared_norms[:, None] + own - 2 * self.cross_gram, 0)
 
     def compute_span_coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns coordinates of users' input rows in the span of the rows of users with known
-        class.
+        """Projects all users' input rows onto the span of the rows of users with known class.
 
-        The results are two arrays: for users of known class (k, r), and of unknown class (m, r).
-        The rank of the known users' rows is r.
+        Returns the r coordinates of each projection, for a span of r dimensions, as two arrays:
+        for users of known class (k, r), and for all others (m, r).
         """
         # The coordinates keep all inner products with the known users' rows. These rows give no
         # information about the part of an unknown user's row outside their span.
@@ -421,8 +420,8 @@ def make_input_table(
     """
     table = data if isinstance(data, np.ndarray) else data[users].tocsc()
 
-    # Writes the columns from ``start`` on of the users' rows into ``out``; returns the written
-    # rows.
+    # Fills ``out`` (n, columns) with the columns of the users' data from ``start`` on. Returns the
+    # indices of the filled rows, which are all n rows.
     def write(start: int, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
         columns = slice(start, start + out.shape[1])
         if isinstance(table, np.ndarray):

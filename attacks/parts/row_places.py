@@ -39,14 +39,14 @@ _MIN_LEN, _TINY = 1e-3, 1e-30
 
 @dataclass(frozen=True, slots=True)
 class RowPositions:
-    """Position of each item row of each message along the direction of the message's sender.
+    """Positions of the item rows of messages along the direction of each message's sender.
 
-    Interactions of the user change rows of the item table along this direction, a vector as long as
-    a row. The direction is the sum of a common part, which all users share, and the user's own
-    part.
+    A user's direction is the vector along which the user's interactions change rows of the item
+    table. This vector is the sum of a common part, which all users share, and the user's own part.
 
     senders: index of the user who sent each of T messages, ascending (T,)
-    positions: positions of the rows, in standard deviations of the noise (T, M)
+    positions: position of each of the M item rows of each message along the sender's direction, in
+        standard deviations of the noise (T, M)
     has_common_direction: True if the data show a common part that is not zero, so that the
         directions point the same way
     is_common_part_dominant: True if the common part is longer than a typical own part

@@ -160,10 +160,9 @@ class AttributeProblem:
 
     @cached_property
     def gram_blocks(self) -> GramBlocks:
-        """Inner products of the input rows of known users with those of known and unknown users.
+        """Inner products of all users' input rows with the rows of users whose class is known.
 
-        Known users are those whose class is known. An input row is the user's columns of uploads,
-        followed by the scaled attributes.
+        An input row is the user's columns of uploads, followed by the scaled attributes.
         """
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown_users))
         if self.table is not None:

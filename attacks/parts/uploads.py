@@ -464,7 +464,8 @@ def get_last_model(view: View) -> Broadcast:
 
 
 def find_item_table(model: Broadcast, n_items: int) -> Floats | None:
-    """Returns the table of ``model`` with one row per item; None if none exists.
+    """Returns the table of ``model`` with one row per item; None without such a table, or if the
+    model publishes similarities of items.
 
     A table whose name begins with "item" is preferred. ``n_items`` is the number of items.
     """

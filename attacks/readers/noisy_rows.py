@@ -102,7 +102,10 @@ class NoisyRowsReader(MessageReader):
         return moving and not any(reader.can_read(view) for reader in others)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-likelihood ratios of interactions, added over rounds, and prior log-odds."""
+        """Returns log-likelihood ratios of interactions, added over rounds.
+
+        The result also has prior log-odds of items and users, unless messages show only noise.
+        """
         rounds = read_item_messages(view, per_user=MAX_MESSAGES_PER_USER)
         senders = np.unique(np.concatenate([sent.users for sent in rounds])).astype(np.int64)
         count = sum(len(sent.users) for sent in rounds) * view.public.n_items

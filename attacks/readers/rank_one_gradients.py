@@ -237,9 +237,9 @@ def _fit_length(
 
 
 def compute_log_ratios(fit: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
-    """Returns log-likelihood ratios of interactions (n, M), from the numbers s of a fit.
+    """Returns log-likelihood ratios of interactions (n, M), from the numbers fitted to gradients.
 
-    fit: user vectors x and numbers s of n messages, from ``fit_rank_one``
+    fit: user vectors, and one number per item, of n messages, from ``fit_rank_one``
     items: broadcast item table (M, F)
     alpha: public parameter of the loss
     """

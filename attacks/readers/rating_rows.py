@@ -78,7 +78,11 @@ class RatingRowsReader(MessageReader):
         return models and has_unchanged_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns user vectors (n, d) and ratings (n, M), which are 0 for unchanged rows."""
+        """Returns evidence with user vectors (n, d) and users' ratings of items (n, M).
+
+        A rating is 0 if the message leaves the item's row unchanged. Users without messages have
+        zeros only.
+        """
         rounds = uploads.read_item_messages(view, (Payload.MODEL,))
         n_items = view.public.n_items
         ratings = np.zeros((len(users), n_items), dtype=np.float32)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Raises InputError if a file cannot be created at one of ``paths``.
+    """Raises InputError if one of ``paths`` is a folder, or lies in a folder that does not exist.
 
     Commands call this function before any work, so that no result is lost.
     """

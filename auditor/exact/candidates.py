@@ -343,8 +343,8 @@ class CandidateOutputs:
     def from_draws(
         cls, dist: OutputDistribution, inputs: CandidateInputs, seed: int, samples: int
     ) -> CandidateOutputs:
-        """Draws outputs under some of ``inputs``, at most ``samples`` under each, and determines
-        the properties of the outputs.
+        """Draws outputs under some of ``inputs``, at most ``samples`` under each, and computes the
+        fields of this class from them.
 
         ``dist`` is the randomizer with its claimed output probabilities, and ``seed`` the seed of
         the draws.

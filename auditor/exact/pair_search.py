@@ -92,8 +92,8 @@ class PairSearch(ABC):
     def find_epsilon_bound(self) -> Bound:
         """Runs the search and returns the largest epsilon found as a lower bound.
 
-        The witness (two inputs and an output) shows the bound, or is the simplest that exceeds the
-        claim.
+        The bound's witness is two inputs and an output that show the bound, or None. If the bound
+        exceeds the claimed epsilon, the witness is the simplest example found that exceeds it.
         """
         from hypothesis import strategies as st
 
@@ -104,7 +104,7 @@ class PairSearch(ABC):
         strategy = st.tuples(inputs.input_strategy, inputs.input_strategy, output)
 
         def score(example: tuple[Any, Any, Any]) -> float:
-            """Epsilon of an example (input, input, output or None)."""
+            """Epsilon that an example (input, input, output or None) shows."""
             return self.evaluate_pair(*example).epsilon
 
         search = partial(
@@ -170,8 +170,8 @@ class PairSearch(ABC):
 
     @abstractmethod
     def get_epsilon_and_source(self, best: PairEpsilon) -> tuple[float, str]:
-        """Returns the epsilon to report for the best pair of inputs, and the beginning of a text on
-        how it was found.
+        """Returns the epsilon to report for the best pair of inputs, and the beginning of the text
+        ``Bound.source`` on the method.
         """
 
     def try_similar_outputs(self, best: PairEpsilon) -> PairEpsilon:
@@ -491,8 +491,8 @@ class DivergenceSearch(PairSearch):
     max_examples = 60
 
     def get_epsilon_and_source(self, best: PairEpsilon) -> tuple[float, str]:
-        """Returns the epsilon of the ``best`` result, and a text on how its divergence was
-        computed.
+        """Returns the epsilon of the ``best`` result, and the beginning of the text
+        ``Bound.source``: how the divergence was computed.
         """
         how = "integrated from below" if self.outputs.is_continuous else "summed"
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"

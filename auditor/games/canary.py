@@ -122,9 +122,10 @@ class CanarySet:
         return self.n_data_items if self.is_item_table(shape) else users * of_users
 
     def get_canary_rows_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the shape of the rows that ``get_canary_rows`` returns for a table.
+        """Returns the shape of an array's rows that belong to canaries (designed users) or to new
+        items.
 
-        ``shape``: shape of the whole table.
+        ``shape``: shape of the whole array. The rows are those of ``get_canary_rows``.
         """
         return (shape[0] - self.find_first_new_row(shape), *shape[1:]) if shape else ()
 
@@ -226,7 +227,9 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
         return ratings
 
     def pair(first: str, second: str, *histories: NDArray[np.float32]) -> CanarySet:
-        """Canary with two ``histories``, described by the items rated in each."""
+        """Set with one canary. ``first`` and ``second`` name the items rated in its two
+        ``histories``.
+        """
         return canary((f"the canary rated {first}", f"the canary rated {second}"), histories)
 
     canary = partial(CanarySet.from_pair, population)

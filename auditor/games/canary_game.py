@@ -76,7 +76,7 @@ class RemovalEstimator(estimators_base.Estimator):
 
     @property
     def source(self) -> str:
-        """Description of the bound's method in words: that of ``estimator`` for two removals."""
+        """Description of the method of ``estimator``, which bounds epsilon for two removals."""
         return self.estimator.source
 
     def _convert_delta(self, delta: float) -> tuple[float, Callable[[float], float]]:
@@ -105,7 +105,9 @@ class RemovalEstimator(estimators_base.Estimator):
         observation = self.estimator.estimate(worlds, asked._replace(delta=wide), rng)
 
         def bound_at(alpha: float) -> estimators_base.EpsilonBound:
-            """Lower bound for one removal at the error probability ``alpha``."""
+            """Lower bound on epsilon for the removal of one user, wrong with probability at most
+            ``alpha``.
+            """
             epsilon, largest, witness = observation.compute_bound(alpha)
             return estimators_base.EpsilonBound(half(epsilon), half(largest), witness)
 
@@ -158,10 +160,10 @@ class Simulation(Protocol):
 
     @property
     def n_standalone_features(self) -> int:
-        """Number of a run's last features that the adversary may each use alone as a score.
+        """Number of a run's last features, each of which may serve alone as the adversary's score.
 
         Features are numbers that the adversary computes from the messages of a run. The adversary
-        may always combine all of them.
+        may also combine all of them.
         """
         ...
 

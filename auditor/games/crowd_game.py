@@ -65,7 +65,7 @@ class TrainingSimulator:
     def n_messages(self) -> int:
         """Number of messages that one run computes.
 
-        Each round has two messages of each other user, and ``_COPIES`` messages for each of the two
+        Each round has two messages of each other user, and four messages for each of the two
         histories of the canary (designed user).
         """
         # A user's second message serves to estimate the expected messages.
@@ -203,7 +203,9 @@ def find_best_canary(
     best, largest = None, 0.0
 
     def measure_gaps(canary: CanarySet) -> list[float]:
-        """Squared distance between the mean messages of the two histories, at each broadcast."""
+        """Squared distance between a canary's mean messages for its two histories, one number
+        per broadcast.
+        """
         squares = []
         for broadcast in broadcasts:
             sent = target, canary.histories, broadcast
@@ -262,7 +264,9 @@ class CrowdGame(CanaryGame):
         return target.limit_rounds(1)
 
     def can_fix_broadcast(self, target: Target) -> bool:
-        """Whether uploads at a fixed broadcast may be simulated without the server's steps."""
+        """Whether a bound for ``target`` may be measured on uploads at one fixed broadcast, without
+        simulating the server. True for one round.
+        """
         return True
 
     def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:

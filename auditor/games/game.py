@@ -264,7 +264,7 @@ class Trial:
 
 
 def make_further_figure(estimate: Estimate) -> FurtherFigure:
-    """Converts an estimate to a ``FurtherFigure`` of a report's row: its value and interval."""
+    """Converts an estimate to a further figure of a report's row: value and confidence interval."""
     return FurtherFigure(value=estimate.value, ci_low=estimate.low, ci_high=estimate.high)
 
 

@@ -188,7 +188,7 @@ def _flag_moving(part: parts_uploads.ModelMessages, clients: NDArray[np.intp]) -
 
 def flag_oversized(uploads: Uploads) -> NDArray[np.bool_]:
     """Whether each of n messages contains a number above ``MAX_USABLE_NUMBER`` in absolute value,
-    or NaN (n,).
+    or NaN (n,). Only gradients, model changes, models and ratings are examined.
     """
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():

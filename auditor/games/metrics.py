@@ -211,7 +211,9 @@ def make_roc(
     again = np.ones((N_BOOTSTRAPS, 1)) if is_single else draw_bootstrap_weights(len(groups), rng)
 
     def resample(scored: NDArray[Any]) -> NDArray[np.float64]:
-        """ROC values (area, then heights) of the scores in every bootstrap replicate."""
+        """Area under the ROC curve, then true positive rates at ``rates``, of the candidates'
+        scores in each bootstrap replicate, one row each.
+        """
         return get_weighted_rocs(scored, members, rates, (cluster, group), (weights, again))
 
     value, replicates = _compute_roc(scores, members, rates), resample(scores)

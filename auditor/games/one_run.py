@@ -57,8 +57,8 @@ class CanaryDirections:
         which are 0 outside the own rows.
     ``direction_midpoint_products``: inner product of each canary's direction with the mean of its
         two messages (m,).
-    ``sum_shape``: shape of a sum of messages, restricted to rows of new items or of canaries
-        (``CanarySet.sum_canary_rows``).
+    ``sum_shape``: shape of a sum of messages in the rows of canaries or of new items, which are
+        items added for canaries only (``CanarySet.sum_canary_rows``).
     ``expected_message_sum``: expected sum of messages if each canary sends the mean of its two
         messages; None if the sum has no expectation.
     """

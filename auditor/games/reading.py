@@ -81,8 +81,8 @@ class _Moments:
 
 @dataclass(frozen=True, slots=True)
 class MessageStats:
-    """Statistics by which messages of the two worlds (neighbouring inputs) differ, for one
-    component (named array) of messages.
+    """Differences between messages of two worlds (neighbouring inputs), in one component (named
+    array) of messages.
 
     Arrays are flat, with one value per entry of a message (``sent_row_weight``: per row).
 
@@ -92,16 +92,21 @@ class MessageStats:
     ``mean_difference_variance``: squared standard error of ``mean_difference``, without the added
         noise.
     ``message_variance``: variance of a message within a world.
-    ``message_value_weight``: difference of the worlds' means, divided by ``message_variance``.
-    ``squared_deviation_weight``, ``zero_indicator_weight``, ``sent_row_weight``: weights of squared
-        deviations from the mean, of exact zeros and of rows that are sent.
 
-    A weight is 0 if the two worlds do not differ significantly in this statistic. Squared distances
-    of the worlds, in variances within a world:
+    Each weight gives a score of a message: the weighted sum of a quantity of its entries. A weight
+    is the quantity's mean in the first world minus that in the second world, divided by its
+    variance within a world. Without a significant difference, the weight is 0. Quantities:
 
-    ``squared_distance_of_means``: distance due to the means; None if messages are stored before
-        noise is added.
-    ``squared_other_distance``: distance due to squared deviations, exact zeros and sent rows.
+    ``message_value_weight``: the entry itself.
+    ``squared_deviation_weight``: its squared deviation from the mean.
+    ``zero_indicator_weight``: 1 if the entry is exactly 0, otherwise 0.
+    ``sent_row_weight``: 1 if the row is sent, otherwise 0.
+
+    Squared distances between the worlds, in variances within a world:
+
+    ``squared_distance_of_means``: due to the means; None if messages are stored before noise is
+        added.
+    ``squared_other_distance``: due to squared deviations, exact zeros and sent rows.
     """
 
     subtracted_model: Array
@@ -184,11 +189,10 @@ class MessageStats:
         )
 
     def compute_distance(self, variance: Array | None = None) -> float:
-        """Distance of the messages of the two worlds (neighbouring inputs) in standard deviations
-        within a world.
+        """Computes the distance between the two worlds (neighbouring inputs), in standard
+        deviations of messages within a world.
 
-        ``variance``: variance of the noise per entry, to be used in place of ``message_variance``;
-            None to use ``message_variance``.
+        ``variance``: variance of each entry within a world; None for ``message_variance``.
         """
         means = self.squared_distance_of_means
         if means is None or variance is not None:

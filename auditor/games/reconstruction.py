@@ -223,7 +223,9 @@ def _score_vectors(trial: Trial, guess: Floats, truth: Floats) -> AttackRow:
 
 
 def flag_top_items(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Marks the n most popular items (n_items,), for the n with the best mean F1 over users.
+    """Marks the n most popular items (n_items,).
+
+    The number n gives the best mean F1 over users if these items are guessed for every user.
 
     ``truth``: whether each user has each item (n_users, n_items).
     """

@@ -125,8 +125,8 @@ class RoundSimulator:
 
     @property
     def n_standalone_features(self) -> int:
-        """Number of a run's last features that may each serve alone as the adversary's score: those
-        of ``CoordinateScorer``.
+        """Number of a run's last features that may each serve alone as the adversary's score: three
+        of ``CoordinateScorer``; 0 with a ``reducer``.
         """
         return 0 if self.reducer else N_MESSAGE_SCORES
 

@@ -191,7 +191,7 @@ class ClientRowOrder:
             def send(
                 some: NDArray[np.intp], drawn: shadow_reader.Bits = histories
             ) -> Mapping[str, Component]:
-                """Messages of some invented users."""
+                """Messages of the invented users with the indices ``some`` among ``drawn``."""
                 return client(drawn[some], broadcast, rng).components
 
             try:

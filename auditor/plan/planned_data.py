@@ -37,10 +37,11 @@ def make_plan_with_data(values: Mapping[str, Any]) -> tuple[Interactions | None,
 def prepare_data(
     data: Any, plan: Plan, *, users: Any = None, items: Any = None
 ) -> tuple[Interactions | None, Plan]:
-    """Prepares data that are in memory; returns the interactions, and a plan that names all data.
+    """Loads, joins and filters data of which a part is in memory; also names all data in the plan.
 
-    The interactions are None if no data are in memory. In the plan, the fields ``data``, ``users``
-    and ``items`` are names or paths.
+    Returns the interactions and the plan. If no data are in memory, nothing is loaded, and the
+    interactions are None. In the plan, the fields ``data``, ``users`` and ``items`` are names or
+    paths.
 
     ``data``: a DataFrame, a matrix of ratings or interactions in memory, or a name or path.
     ``plan``: plan with the columns and filters of the data.

@@ -144,7 +144,7 @@ class Audit:
 
     def list_repetitions(self) -> tuple[Audit, ...]:
         """Returns this audit, and one audit for each further training of the systems that can be
-        trained again.
+        trained again. Plans without the local game have no further training.
         """
         count = self.plan.trainings or 1
         trainable = {n: each for n, each in self.targets.items() if get_origin(each).is_runnable}
@@ -238,6 +238,8 @@ class Audit:
     def list_tasks(self) -> tuple[Task, ...]:
         """Lists all tasks in the order of the report: bounds and games on one message, then the
         attacks and utility of each system, then the other games (simulated experiments).
+
+        A repeated training has only attacks and utility. Plans without the local game have neither.
         """
         single = [game for game in self.games if not CANARY_GAMES[game].has_many_users]
         judged = [Task(target, step) for step in (BOUNDS, *single) for target in self.targets]

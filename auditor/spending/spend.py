@@ -152,7 +152,9 @@ class Account:
 
     @property
     def per_round(self) -> Finding:
-        """Finding (bounds and verdict) for a single round under the requested adjacency."""
+        """Finding (bounds and verdict) for a single round under the requested adjacency; ``total``
+        without such a finding.
+        """
         rounds = (f for f in self.findings if f.scope.horizon is not Horizon.TRAINING)
         return next(rounds, self.total)
 

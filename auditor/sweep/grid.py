@@ -115,8 +115,8 @@ class Variant:
     def all_settings(self) -> Settings:
         """The settings by dotted name, such as "protection.epsilon".
 
-        If the setting ``learns`` is true, the result also has the settings with which the training
-        converges (``add_tuned_settings``).
+        With the setting learns=true, values with which the training converges are added for
+        settings that are not given (``add_tuned_settings``).
         """
         return dict(walk_leaves(add_tuned_settings(self.target, self.settings)))
 

@@ -57,7 +57,7 @@ class Case:
     def probabilities(self, value: Any) -> NDArray[np.float64]:
         """Returns the probabilities of ``outputs`` for the input ``value``.
 
-        If ``edges`` are given, each is the probability of the interval that contains the output.
+        With ``edges``, they are the probabilities of the intervals that contain the outputs.
         """
         sizes = 1.0 if self.edges is None else np.diff(self.edges)
         return np.asarray(np.exp(self.mechanism.log_prob(np.asarray(self.outputs), value)) * sizes)
@@ -147,8 +147,8 @@ class MechanismContract:
             assert p > MIN_P_VALUE / len(samples), misfit
 
     def test_worst_case(self) -> None:
-        """Checks that no output's log-ratio of probabilities exceeds the log-ratio of the stated
-        worst case.
+        """Checks that no log-ratio of an output's probabilities under two inputs exceeds that of
+        the stated worst case.
 
         If no worst case is stated, because ratios are unbounded, some log-ratio must exceed 30.
         """

@@ -52,7 +52,10 @@ class AffineNoise:
 
     @property
     def variable_key(self) -> tuple[Any, ...]:
-        """Hashable key of the variable; two noises with equal keys depend on the same variable."""
+        """Hashable key of the noise's random variable, without coefficient and constant.
+
+        Two noises with equal keys depend on the same variable.
+        """
         return self.source, self.function, self.inner_noise
 
     @property
@@ -123,7 +126,7 @@ def to_fraction(value: Any) -> Any:
 
 
 class UnfixedDrawError(Exception):
-    """Raised for a sum of two noises if the value of one of them must be fixed first.
+    """Raised for a sum of two noises if the value of one of their draws must be fixed first.
 
     ``source``: the random draw whose value the execution path must fix.
     """

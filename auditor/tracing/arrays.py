@@ -438,7 +438,7 @@ def get_replacement_by_id(eager: bool) -> dict[int, Any]:
     """
 
     def lazy(function: Callable[..., Any]) -> Callable[..., Any]:
-        """Makes a function that accepts symbols from a function of numbers."""
+        """Extends a function of numbers to arguments that are symbols."""
         return lambda *arguments, **named: (
             function(*arguments, **named) if named else apply_to_values(function, *arguments)
         )
