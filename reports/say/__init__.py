@@ -347,8 +347,8 @@ def describe_shown_guess(measured: Bound) -> str:
 def describe_guesses_by_bounds(finding: Finding) -> str:
     """Returns sentences on how often an adversary guesses right, by the bounds of a judged claim.
 
-    - One sentence follows from a finite upper bound, if the claim states no finite epsilon.
-    - One sentence follows from the lower bound.
+    A lower bound gives one sentence. A finite upper bound gives another, but only for a claim with
+    an infinite epsilon.
     """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
@@ -527,8 +527,8 @@ def format_probability(measured: Bound, value: float) -> str:
 def label_event_probability(measured: Bound) -> str:
     """Labels the probabilities of a bound's distinguishing event, such as "Probability".
 
-    The label is "Probability" for calculated probabilities, "Density" for calculated densities, and
-    "Measured share" for estimates from draws.
+    The label is "Measured share" for estimates from draws. For calculated values, it is "Density"
+    if one of them is above 1, and otherwise "Probability".
     """
     witness = measured.witness
     if measured.samples is not None or witness is None:
