@@ -381,7 +381,10 @@ def make_predefined_scores(width: int) -> list[ScalarScore]:
 
 
 def count_in_intervals(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
-    """Counts the ``values`` in each interval between ``cuts`` (m,), as an array (m + 1,)."""
+    """Counts the ``values`` in each interval between ``cuts`` (m,), as an array (m + 1,).
+
+    A value equal to a cut belongs to the interval above the cut.
+    """
     if len(cuts) > _FEW_CUTS:
         below = np.searchsorted(np.sort(values), cuts)  # sorting is cheaper than many searches
         return np.diff(below, prepend=0, append=len(values))

@@ -82,7 +82,10 @@ def join_texts(*texts: str, by: str = ", ") -> str:
 
 
 def format_number(value: float) -> str:
-    """Formats a number with at most 6 significant digits and grouped thousands; infinity as ∞."""
+    """Formats a number with at most 6 significant digits and grouped thousands; infinity as ∞.
+
+    All digits before the point are kept. Sizes from 10^9, and below 10^-4, get only 3 digits.
+    """
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if value and not 1e-4 <= abs(value) < 1e9:
@@ -95,7 +98,7 @@ def format_number(value: float) -> str:
 def format_short(value: float) -> str:
     """Formats a number with 3 significant digits, or a whole number with all digits.
 
-    A number below 1 is never rounded up to 1.
+    A number below 1 that would be rounded to 1 gets 6 digits.
     """
     near = format_number(value) if _is_whole(value) else format_number(float(f"{value:.3g}"))
     return format_number(value) if near == "1" and value < 1.0 else near

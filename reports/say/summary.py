@@ -115,7 +115,7 @@ class Summary:
     def claim_phrase(self) -> str:
         """A phrase with the claimed epsilon, and its bounds with confidence and assumptions.
 
-        Empty if no claim was judged.
+        Empty if no claim is made, or if none was judged.
         """
         finding = self.section.headline_finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
@@ -312,8 +312,8 @@ def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> 
 def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
     """Returns the systems whose leak or severity fails ``gate``, and those that it cannot judge.
 
-    A gate is the rule for failing CI. It cannot judge a system if parts were not assessed. Both
-    results are empty for a gate on verdicts.
+    A gate is the rule for failing CI. A system that would pass cannot be judged if parts of it were
+    not assessed. Both results are empty for a gate on verdicts.
     """
     worst = Severity.MEDIUM
     if gate.fail_on in (FailOn.CRITICAL, FailOn.HIGH, FailOn.MEDIUM):

@@ -470,7 +470,10 @@ class TimeColumn(NumberColumn):
 
 
 def parse_date_numbers(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Converts numbers YYYYMMDDhhmmss (n,) to Unix seconds (n,); an invalid time becomes -1."""
+    """Converts numbers YYYYMMDDhhmmss (n,) to Unix seconds (n,).
+
+    An invalid time, or a time before 1970, becomes -1.
+    """
     day, clock = np.divmod(numbers.astype(np.int64), 10**6)
     months = (day // 10**4 - 1970) * 12 + day // 100 % 100 - 1
     starts = months.astype("datetime64[M]").astype("datetime64[D]")
