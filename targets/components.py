@@ -352,19 +352,20 @@ class RankOneMessages(Component):
         return np.asarray(left[:, :, None] * x[:, None, :])
 
     def bound_magnitude(self) -> float:
-        """Returns the bound (max |s| + max |v_i| max |x_u|) max |x_u| of the absolute values.
+        """Returns an upper bound of the absolute values in all messages: (s + v x) x.
 
-        |s| are absolute values of ``sparse_vectors``; |v_i| and |x_u| are Euclidean norms of item
-        and user vectors.
+        s: the largest absolute value in ``sparse_vectors``
+        v, x: the largest Euclidean norm of an item vector and of a user vector
         """
         item, user = (_max_row_norm(rows) for rows in (self.item_vectors, self.user_vectors))
         limit = (_max_abs(self.sparse_vectors.data) + item * user) * user
         return math.inf if math.isnan(limit) else limit
 
     def sum_all(self) -> NDArray[Any]:
-        """Computes the sum of all clients' gradients, S^T X - V (X^T X), from the factors.
+        """Computes the sum of all clients' gradients from their factors.
 
-        S are the ``sparse_vectors``, X the ``user_vectors``, and V the ``item_vectors``.
+        With S = ``sparse_vectors``, X = ``user_vectors`` and V = ``item_vectors``, the sum is
+        S^T X - V (X^T X).
         """
         x = self.user_vectors
         return np.asarray(self.sparse_vectors.T @ x - self.item_vectors @ (x.T @ x))
@@ -375,10 +376,10 @@ class RankOneMessages(Component):
         return RankOneMessages(self.user_vectors, self.item_vectors[count:], corrections)
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Computes selected rows of each client's gradient, shape (n, k, F).
+        """Computes selected rows of each client's gradient, shape (n, k, latent dimensions).
 
-        ``rows`` (n, k) holds the indices of k items for each of the n ``clients``. Only these rows
-        of ``item_vectors`` and ``sparse_vectors`` are read.
+        ``rows`` (n, k) holds the indices of k items for each of the n ``clients``. Only data of
+        these items are read.
         """
         x, s = self.user_vectors[clients], self.sparse_vectors
         held, entries = _locate_rows(s.indptr, s.indices, clients, rows)
@@ -671,10 +672,9 @@ class Reports(Component):
         return np.asarray((sums * (self.magnitude / self.coordinates.shape[1])).reshape(self.shape))
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Computes selected rows of each client's matrix, estimated as in ``to_dense`` (n, k, F).
+        """Estimates selected rows of each client's matrix, as ``to_dense`` does, (n, k, factors).
 
-        ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``. Only the reports
-        on these rows are read.
+        ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``.
         """
         width, index = self.shape[1], self.coordinates[clients]
         out = np.zeros((*rows.shape, width))

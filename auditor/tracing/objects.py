@@ -269,9 +269,10 @@ class ObjectReader(CallGate):
         return MISSING
 
     def is_python_class(self, kind: type) -> bool:
-        """Whether a class is written in Python.
+        """Whether a class, with its bases, is written in Python.
 
-        Compiled base classes other than ``object``, ``tuple`` and exceptions are not permitted.
+        Bases may also be ``object``, ``tuple`` or exceptions. Any other compiled base gives False,
+        and so does a metaclass other than those of ABCs, enums and protocols.
         """
         return _is_python(kind)
 
@@ -427,7 +428,10 @@ class ObjectBuilder(ObjectReader):
         self.set_attribute_unchecked(value, name, new)
 
     def set_attribute_unchecked(self, value: Any, name: str, new: Any) -> None:
-        """Sets an attribute as ``object.__setattr__`` does, also of objects from before the run."""
+        """Sets an attribute as ``object.__setattr__`` does.
+
+        Does not check that the present run created the object.
+        """
         member = self.look_up(type(value), name)
         if type(member) is property:
             if member.fset is None:

@@ -315,8 +315,8 @@ class OperationTracer(objects.ObjectBuilder):
     def iterate(self, value: Any, shape: Any = None) -> Iterator[Any]:
         """Returns an iterator over the entries of ``value``, as a loop in traced code uses.
 
-        ``shape``: form in which ``unpack`` unpacks each entry, such as (None, "*") for ``for a, *b
-            in value``; None to yield entries unchanged.
+        ``shape``: loop targets, as in ``unpack``, such as (None, "*") for ``for a, *b in value``;
+            None for a single name.
         """
         entries = self._iter_entries(value)
         return entries if shape is None else (self.unpack(entry, shape) for entry in entries)
@@ -365,7 +365,8 @@ class OperationTracer(objects.ObjectBuilder):
         """Returns the entries of ``value`` for assignment to several targets, as in ``a, (b, *c) =
         value``.
 
-        ``shape``: the targets: None for a name, "*" for a starred name, or a tuple of such shapes.
+        ``shape``: the assignment targets. None stands for a name, "*" for a starred name, and a
+            tuple for nested targets.
         """
         if type(shape) is not tuple:
             return value
@@ -381,7 +382,7 @@ class OperationTracer(objects.ObjectBuilder):
     def is_true(self, value: Any) -> bool:
         """Whether ``value`` counts as true, as in ``if value`` of traced code.
 
-        The execution path fixes the random draws on which ``value`` depends.
+        If the answer depends on random draws, the execution path is restricted to one answer.
         """
         self.count_steps(2)
         kind = self.get_safe_class(value)

@@ -224,7 +224,7 @@ def iter_forms(output: Any, traced: Output, values: Output) -> Iterator[tuple[Ha
 
 
 def make_form_key(value: Any) -> Hashable:
-    """Returns the form of a value (types, shapes and signs of zero) as a hashable object."""
+    """Returns a value's types, shapes, order of keys and signs of zero as a hashable object."""
     leaves: list[tuple[str, bool]] = []
     return _read_form(value, leaves), tuple(leaves)
 

@@ -146,7 +146,10 @@ class RealDraw:
         return tuple(combine)
 
     def split_cell(self, cell: Any, threshold: Any) -> tuple[Any, Any]:
-        """Splits ``cell``, a tuple of intervals, into its values below and above ``threshold``."""
+        """Splits ``cell``, a tuple of intervals, into its values below and above ``threshold``.
+
+        For an integer draw, ``threshold`` must lie between integers.
+        """
         parts = (-math.inf, threshold), (threshold, math.inf)
         return self.intersect_cells(cell, parts[:1]), self.intersect_cells(cell, parts[1:])
 
@@ -285,8 +288,7 @@ class OutOfSteps(NotTraced):
 class StateChanged(NotTraced):
     """Raised if a value outside of the traced call changed after the code read it.
 
-    Tracing is not tried again after this error (with all discrete draws fixed), because a second
-    attempt would not notice the change.
+    No second attempt at tracing follows this error, because it would not notice the change.
     """
 
 

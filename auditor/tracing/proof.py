@@ -94,10 +94,9 @@ class DistributionPair:
         return np.asarray(np.sum([part.excess(epsilon) for part in self.outputs_by_tag], axis=0))
 
     def bound_epsilon(self, delta: float) -> tuple[float, float]:
-        """Returns bounds (lower, upper) on the smallest epsilon with a divergence of at most
-        ``delta``.
+        """Returns bounds (lower, upper) on the smallest epsilon for ``delta``.
 
-        ``bound_divergence`` defines the divergence.
+        This is the smallest epsilon with a hockey-stick divergence of at most ``delta``.
         """
         if self.bound_divergence(0.0)[1] <= delta:
             return 0.0, 0.0

@@ -86,9 +86,9 @@ class Symbol:
         return Symbol(self.path, [(cells, value)]) if isinstance(value, AffineNoise) else value
 
     def to_concrete(self) -> Any:
-        """Restricts the execution path as ``fix_value`` does, and returns a concrete object.
+        """Restricts the execution path to one possible value, and returns this concrete object.
 
-        Raises NotTraced if the value is noise (``AffineNoise``), which has no single number.
+        Raises NotTraced if the value is noise (``AffineNoise``), a continuous random number.
         """
         value = self.fix_value()
         if isinstance(value, Symbol):

@@ -71,7 +71,7 @@ class OutputMass:
     has_underflow: bool = False
 
     def combine_with(self, mass: Probability, cells: ValuesByDraw) -> OutputMass:
-        """Returns the entry for these output values together with an independent event.
+        """Returns the probability that this key and an independent event occur together.
 
         ``mass``: probability of the event.
         ``cells``: for each random draw the set of its values that leads to the event.
@@ -100,9 +100,10 @@ def to_log(mass: Probability) -> float:
 
 
 def list_numbers_at(atoms: MassTable, place: int) -> list[float]:
-    """Returns the numbers at position ``place`` of keys (tuples of output values) in ``atoms``.
+    """Returns the numbers of positive probability at one position of an output.
 
-    ``atoms``: table of keys with positive probability.
+    ``atoms``: table from ``collect_output_atoms``; its keys are tuples of output values.
+    ``place``: index of the position in a key.
     """
     return [
         float(number)
@@ -115,7 +116,7 @@ def list_numbers_at(atoms: MassTable, place: int) -> list[float]:
 def combine_tables(tables: Iterable[MassTable]) -> MassTable:
     """Returns the joint distribution of independent blocks of output values.
 
-    ``tables``: the distribution of each block, without densities.
+    ``tables``: the distribution of each block, which must be discrete.
 
     Raises NotTraced if the joint table has more than 2^16 entries.
     """
@@ -249,11 +250,11 @@ def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
 
 
 def check_rounding_ties(tables: Sequence[MassTable]) -> None:
-    """Raises NotTraced if several numbers of an output depend on one noise and differ only by
-    rounding.
+    """Raises NotTraced if two numbers computed from one noise differ only by rounding.
 
-    Rounding would then decide whether outputs distinguish two inputs. ``tables``: each table maps
-    keys (tuples of output values) to probabilities.
+    ``tables``: tables whose keys are tuples of output values.
+
+    Whether outputs distinguish two inputs would then depend on the rounding.
     """
     ties = {entry for table in tables for key in table for entry in key if isinstance(entry, tuple)}
     for one, other in itertools.pairwise(sorted(ties)):
@@ -271,9 +272,11 @@ def _mask_equal(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
 
 
 def collect_output_atoms(tables: Sequence[MassTable]) -> MassTable:
-    """Returns the atoms of all ``tables``: keys (tuples of output values) of positive probability.
+    """Returns the output values of positive probability, if other values have a density.
 
-    The result is empty if no table has a density.
+    ``tables``: tables whose keys are tuples of output values.
+
+    The result is such a table. It is empty if no value has a density.
     """
     atoms: MassTable = {}
     smooth = False

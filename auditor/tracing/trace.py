@@ -87,11 +87,14 @@ class Trace:
             raise NotTraced(f"comparing the output distributions failed: {error}") from error
 
     def check_output_forms(self, delta: float) -> CheckResult | None:
-        """Returns a failed check if types, shapes or signs of zero of outputs reveal the input;
-        otherwise None.
+        """Returns a failed check if the form of outputs reveals the input; else None.
 
-        ``delta``: delta of the privacy bound. Raises NotTraced if several forms of equal values
-        cannot be compared (see ``outputs.check_output_forms``).
+        The form consists of types, shapes, order of keys and signs of zero.
+
+        ``delta``: delta of the privacy bound.
+
+        Raises NotTraced if forms differ between inputs at delta > 0, or if one value has several
+        forms for both of two inputs.
         """
         return check_output_forms(self.output_forms, self._names, delta)
 

@@ -144,10 +144,11 @@ class TracedDist:
 
     @property
     def atom_values(self) -> list[float]:
-        """Atoms: numbers that have a positive probability among outputs with a density.
+        """Single outputs of positive probability beside outputs with a density, such as 0 and 1 of
+        clipped noise.
 
-        The probability is positive under at least one of the traced inputs. The list is empty
-        without a density, or if outputs are not single numbers.
+        The probability is positive under at least one traced input. The list is empty if no output
+        has a density, or if outputs are not single numbers.
         """
         group = self.tag_outputs.get(("value", ()))
         tables = [] if group is None else group.atoms.values()

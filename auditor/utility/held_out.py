@@ -1,7 +1,7 @@
 """Common code of the evaluation protocols: held-out data, scores in blocks of users, ranking
 metrics and rows of the report.
 
-Intervals cover the variation between users, who are independent, for one training.
+Confidence intervals measure the variation between users, and not between trainings.
 """
 
 from __future__ import annotations

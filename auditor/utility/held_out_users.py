@@ -73,7 +73,7 @@ class HeldOutUsers(held_out.HeldOutData):
         some = sizes > 0
 
         def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            """Returns the mean of the ``values`` of each user who has a tested item."""
+            """Returns the mean of ``values`` (one per tested item) for each user who has any."""
             return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
 
         rows = held_out.iter_ranking_rows(

@@ -162,11 +162,11 @@ class Verification:
         )
 
     def waiving(self, allow: Collection[str]) -> Verification:
-        """Returns a copy with a new verdict, without the failed checks named in ``allow`` and their
-        bounds.
+        """Returns a copy in which the failed checks named in ``allow`` are waived.
 
-        ``allow`` may also contain "not-tested", which is not a check. Raises InputError for any
-        other name that is not a check.
+        The verdict and the bound of the copy do not use waived checks. "not-tested" is accepted
+        without effect, so that ``allow`` may be that of a ``Gate``. Raises InputError for any other
+        name that is not a check.
         """
         known = [check.name for check in self.checks] + [Exemption.INCONCLUSIVE]
         for name in allow:

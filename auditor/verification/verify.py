@@ -208,11 +208,14 @@ def search_pair(
     scores: dict[Hashable, float] = {}
 
     def draws() -> int:
-        """Returns the number of draws per input that score a pair."""
+        """Returns the number of draws per input with which each pair is measured."""
         return min(_MAX_DRAWS, max(_MIN_DRAWS, allowed[0] // _MAX_PAIRS))
 
     def score(pair: tuple[Any, Any]) -> float:
-        """Returns a lower bound on the epsilon of a pair; -1 if the pair is not measured."""
+        """Returns a lower bound on the epsilon of a pair.
+
+        The result is -1 if the inputs are equal or if no more pairs may be measured.
+        """
         key = make_input_key(pair[0]), make_input_key(pair[1])
         if key[0] == key[1]:
             return -1.0
@@ -222,7 +225,7 @@ def search_pair(
                 return -1.0
 
             def shown(unread: list[Any]) -> float:
-                """Measures the lower bound, with an encoder that knows the outputs ``unread``."""
+                """Measures the bound; ``unread``: outputs that earlier encoders could not read."""
                 rng = np.random.default_rng([entropy, len(unread)])
                 read = sampler.with_encoder(pair, rng, unread=unread)
                 if not allowed:

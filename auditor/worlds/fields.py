@@ -157,7 +157,7 @@ class OutputEncoder:
         holders = {path.partition(_PIECE)[0] for path in own_paths}
 
         def made(path: str) -> bool:
-            """Whether the value at ``path`` is related to a value of one of the ``columns``."""
+            """Whether the value at ``path`` is encoded by, or related to, one of ``columns``."""
             holder, opened, _ = path.partition(_OPENED)
             return (
                 path in own_paths | holders

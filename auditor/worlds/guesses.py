@@ -150,7 +150,7 @@ class GuessCounts:
             return float(bound_epsilon_by_guesses(self.n_right, self.n_wrong, revealed, error))
 
         def excess(epsilon: float) -> float:
-            """Returns by how much the bound of the probability at ``epsilon`` exceeds the error."""
+            """Returns the bound of the probability of these counts at ``epsilon``, minus error."""
             return self._bound_chance(epsilon, revealed) - error
 
         return 0.0 if excess(0.0) >= 0 else float(scipy.optimize.brentq(excess, 0.0, _MAX_EPSILON))
@@ -388,7 +388,7 @@ class ThresholdLimits:
         return int(np.argmax((self.p_lower - delta) / self.q_upper))
 
     def bound_epsilon(self, delta: float) -> float:
-        """Returns a lower bound on epsilon at ``delta``."""
+        """Returns a lower bound on epsilon at ``delta``, with confidence 1 - ``alpha``."""
         k = self.find_best_event_index(delta)
         sure = self.p_lower[k] - delta
         return float(np.log(sure / self.q_upper[k])) if sure > self.q_upper[k] else 0.0

@@ -121,7 +121,7 @@ class OneRunGuesses:
         log_odds, log_none = epsilon, r * float(special.log_expit(-epsilon)) + math.lgamma(r + 1)
 
         def mean_below(i: int) -> float:
-            """Returns the mean of P[W = k] over the ``i`` values of k below v."""
+            """Returns the mean binomial probability of the ``i`` counts just below ``n_right``."""
             return (_binomial_tail(v - i, r, q) - tail) / i
 
         def is_falling(i: int) -> bool:
@@ -224,7 +224,7 @@ class OneRunGuesses:
         """
 
         def is_explained(parameter: float) -> bool:
-            """Whether the curve with this parameter can explain the counted guesses."""
+            """Whether the trade-off curve with ``parameter`` can explain the counted guesses."""
             return parameter >= _MAX_EPSILON or self.is_within_trade_off(inverse(parameter), alpha)
 
         return 0.0 if is_explained(0.0) else bisect_threshold(is_explained, precision=_TOLERANCE)

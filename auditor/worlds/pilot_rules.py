@@ -98,8 +98,8 @@ class CoordinateScorer:
     coordinate_indices: indices of the k coordinates whose noise is modelled, (k,).
     noise_centers, noise_scales: centre and standard deviation of the noise in each world, (2, k)
         each.
-    noise_lower_ends, noise_upper_ends: ends of the range of each coordinate's values in each world,
-        slightly beyond the values that occurred, (2, k) each.
+    noise_lower_ends, noise_upper_ends: smallest and largest value of each noisy coordinate in each
+        world, moved slightly outwards, (2, k) each.
     density: density of the noise of all k coordinates; None if k is 0.
     repeated_values: for each world, the smallest and the largest value that many of its messages
         share and few of the other world, (2, 2, d); NaN if there is no such value.
@@ -342,8 +342,9 @@ def learn_run_scorer(first: Floats, second: Floats) -> tuple[RunScorer, str]:
 def fit_logistic_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """Fits a logistic regression that predicts the input (world) from features of a run.
 
-    ``first``, ``second``: features (n, f) of runs under each input. Returns a function from
-        features to one number per run, and an empty description.
+    ``first``, ``second``: features (n, f) of runs under each input.
+
+    Returns a function from features to one number per run, and "" in place of a description.
     """
     return LinearRule.fit_logistic(first, second), ""
 
@@ -374,7 +375,7 @@ def choose_run_scorer(
     rest = first.shape[1] - n_single
 
     def fit_all(rows: slice) -> tuple[RunScorer, str]:
-        """Fits the rule to the runs ``rows`` of each world, without the last features."""
+        """Fits the rule to the runs ``rows``, without the last ``n_single`` features."""
         rule, how = fit_rule(first[rows, :rest], second[rows, :rest])
         return (lambda features: rule(features[:, :rest])), how
 
@@ -382,7 +383,7 @@ def choose_run_scorer(
     bold = replace(plan, margin=_CAUTION)
 
     def expected(rule: RunScorer, start: int = 0) -> float:
-        """Predicts the lower bound on epsilon by ``rule``, from the runs with index >= start."""
+        """Predicts the lower bound on epsilon that ``rule`` gives, from the runs from ``start``."""
         number = ScalarScore("vote", lambda x: x)
         rules = propose_rules(number, rule(first[start:]), rule(second[start:]), bold)
         return max((bound for bound, _ in rules), default=0.0)

@@ -52,11 +52,12 @@ class OutputFormError(InputError):
 
 
 def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
-    """Returns the result of ``attempt``, which is called again after an ``OutputFormError``.
+    """Calls ``attempt``, again after an ``OutputFormError``, and returns its result.
 
-    attempt: function of the list of outputs whose form (type or shape) made earlier calls fail.
+    attempt: function of the list of outputs whose type or shape made earlier calls fail. The list
+        is empty in the first call.
 
-    The last error is raised after four failures.
+    After four failures, the last error is raised.
     """
     # All draws of a failed call are discarded, so that the confidence of a bound is not affected.
     unread: list[Any] = []

@@ -381,7 +381,10 @@ def make_predefined_scores(width: int) -> list[ScalarScore]:
 
 
 def count_in_intervals(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
-    """Counts the ``values`` in each interval between ``cuts`` (m,), as an array (m + 1,)."""
+    """Counts the ``values`` in each interval between ``cuts`` (m,), as an array (m + 1,).
+
+    A value equal to a cut belongs to the interval above the cut.
+    """
     if len(cuts) > _FEW_CUTS:
         below = np.searchsorted(np.sort(values), cuts)  # sorting is cheaper than many searches
         return np.diff(below, prepend=0, append=len(values))
@@ -449,10 +452,12 @@ _MIN_SIZE = 1e-250
 
 
 def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
-    """Rounds ``values`` to multiples of 2^-32 times the power of two at or above ``size``.
+    """Rounds ``values`` so that the last bits, which depend on the processor, are removed.
 
-    Scores that are rounded in this way do not depend on the processor. Infinite numbers and NaN are
-    unchanged. Arrays broadcast.
+    size: magnitude of the values. With p the smallest power of two of at least this size, the
+        result is a multiple of 2^-32 p.
+
+    Infinite numbers and NaN are unchanged. Arrays broadcast.
     """
     # Linear algebra adds in an order that depends on the processor, so the last bits of a sum
     # depend on the machine. Scores are therefore rounded before a decision rule is chosen, and
@@ -532,9 +537,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
     a, b = _standardize(first, middle, spread), _standardize(second, middle, spread)
 
     def score(name: str, entries: NDArray[np.intp], compute: Callable[..., Floats]) -> ScalarScore:
-        """Makes a statistic from some standardised entries of an output, larger for the first
-        input.
-        """
+        """Makes a statistic, ``compute`` of standardised entries, larger for the first input."""
         center, scale = middle[entries], spread[entries]
         return ScalarScore(
             name, lambda flat: round_scaled(compute(_standardize(flat[:, entries], center, scale)))

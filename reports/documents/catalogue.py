@@ -40,8 +40,8 @@ class StatedNumber(Row):
     what: name of the quantity, in words.
     claimed: value of the quantity in the paper.
     right: correct value of the quantity, or a bound of it, as computed here.
-    below: whether ``claimed`` is only a limit: the paper states that the value is below
-        ``claimed``.
+    below: True if the paper states only that the value is below ``claimed``; False if it states
+        the value ``claimed``.
     word: label that judges the paper's value, such as "wrong".
     how: sentence that describes the computation of ``right``.
     side: whether ``right`` is a lower or an upper bound of the correct value; None if it is exact.
@@ -256,9 +256,9 @@ def format_claimed_formula(row: CatalogueRow) -> str:
 
 
 def describe_claim(row: CatalogueRow) -> str:
-    """Describes the claim of an entry: its formula and value, and whether it was derived here.
+    """Describes the claim of an entry: its formula and value.
 
-    The prefix "derived: " marks a statement that nobody makes, and that was derived here.
+    The prefix "derived: " marks a statement that the authors do not make, but this project derived.
     """
     return f"{'derived: ' if row.claim_basis is Basis.DERIVED else ''}{format_claimed_formula(row)}"
 

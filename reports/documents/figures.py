@@ -152,7 +152,7 @@ def read_tpr(roc: RocRow, rate: float) -> float | None:
     """Returns the true positive rate of a ROC curve at the false-alarm rate ``rate``.
 
     Between two points of the curve, it is the rate at the left point. None if ``rate`` is below the
-    curve's smallest false-alarm rate.
+    curve's smallest positive false-alarm rate.
     """
     below = [tpr for fpr, tpr in zip(roc.fpr, roc.tpr, strict=False) if 0.0 < fpr <= rate]
     return below[-1] if below else None

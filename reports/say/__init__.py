@@ -82,7 +82,10 @@ def join_texts(*texts: str, by: str = ", ") -> str:
 
 
 def format_number(value: float) -> str:
-    """Formats a number with at most 6 significant digits and grouped thousands; infinity as ∞."""
+    """Formats a number with at most 6 significant digits and grouped thousands; infinity as ∞.
+
+    All digits before the point are kept. Sizes from 10^9, and below 10^-4, get only 3 digits.
+    """
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if value and not 1e-4 <= abs(value) < 1e9:
@@ -95,7 +98,7 @@ def format_number(value: float) -> str:
 def format_short(value: float) -> str:
     """Formats a number with 3 significant digits, or a whole number with all digits.
 
-    A number below 1 is never rounded up to 1.
+    A number below 1 that would be rounded to 1 gets 6 digits.
     """
     near = format_number(value) if _is_whole(value) else format_number(float(f"{value:.3g}"))
     return format_number(value) if near == "1" and value < 1.0 else near
@@ -347,8 +350,8 @@ def describe_shown_guess(measured: Bound) -> str:
 def describe_guesses_by_bounds(finding: Finding) -> str:
     """Returns sentences on how often an adversary guesses right, by the bounds of a judged claim.
 
-    - One sentence follows from a finite upper bound, if the claim states no finite epsilon.
-    - One sentence follows from the lower bound.
+    A lower bound gives one sentence. A finite upper bound gives another, but only for a claim with
+    an infinite epsilon.
     """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
@@ -527,8 +530,8 @@ def format_probability(measured: Bound, value: float) -> str:
 def label_event_probability(measured: Bound) -> str:
     """Labels the probabilities of a bound's distinguishing event, such as "Probability".
 
-    The label is "Probability" for calculated probabilities, "Density" for calculated densities, and
-    "Measured share" for estimates from draws.
+    The label is "Measured share" for estimates from draws. For calculated values, it is "Density"
+    if one of them is above 1, and otherwise "Probability".
     """
     witness = measured.witness
     if measured.samples is not None or witness is None:

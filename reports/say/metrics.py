@@ -287,9 +287,10 @@ def format_trained_rounds(section: Section) -> str:
 
 
 def describe_utility_shortfall(section: Section) -> str:
-    """Describes a simple method (guessing, else the baseline) that the utility does not beat.
+    """Describes the simple method that the system's utility does not beat.
 
-    The text is "" if the utility beats both.
+    This is guessing or, if the utility beats guessing, the baseline. The text is "" if the utility
+    beats both.
     """
     row, (level, verdict) = select_headline_row(section.utility), _judge_utility(section)
     if row is None or not verdict:

@@ -115,7 +115,7 @@ class Summary:
     def claim_phrase(self) -> str:
         """A phrase with the claimed epsilon, and its bounds with confidence and assumptions.
 
-        Empty if no claim was judged.
+        Empty if no claim is made, or if none was judged.
         """
         finding = self.section.headline_finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
@@ -186,9 +186,10 @@ class Summary:
 
     @property
     def utility_shortfall(self) -> str:
-        """Text on a simple method (guessing, else the baseline) that the utility does not beat.
+        """Text on the simple method that the system's utility does not beat.
 
-        The text is empty if the utility beats both.
+        This is guessing or, if the utility beats guessing, the baseline. The text is empty if the
+        utility beats both.
         """
         return say.capitalize_first(metrics.describe_utility_shortfall(self.section))
 
@@ -309,10 +310,10 @@ def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> 
 
 
 def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
-    """Returns the systems that fail ``gate``, and the systems that it cannot judge.
+    """Returns the systems whose leak or severity fails ``gate``, and those that it cannot judge.
 
-    A gate is the rule for failing CI. Both results are empty unless the gate is on leaks or
-    severity; ``Gate.exit_code`` judges the verdicts.
+    A gate is the rule for failing CI. A system that would pass cannot be judged if parts of it were
+    not assessed. Both results are empty for a gate on verdicts.
     """
     worst = Severity.MEDIUM
     if gate.fail_on in (FailOn.CRITICAL, FailOn.HIGH, FailOn.MEDIUM):

@@ -40,9 +40,10 @@ class NumberDescription(TomlTable):
     how: sentence on how the right number was computed; names in braces as in ``what``
     tolerance: difference up to which the two numbers count as equal: relative to the right number,
         or absolute if the right number is below 1 in size
-    below: whether the paper states only that the number is below the claimed number
-    upper: whether the claimed number is an upper bound, such as an epsilon. A claimed number above
-        the right number is then valid, but loose
+    below: True if the paper states only that the number is below the claimed number; False if it
+        states the claimed number itself
+    upper: True if the claimed number is an upper bound, such as an epsilon. A claimed number above
+        the right number is then "loose", and not "wrong"
     side: whether the right number is an upper or a lower bound of the true value; None if it is
         exact
     """
@@ -140,7 +141,8 @@ class PaperEntry(TomlTable):
     of: numbers or names of other entries, if this entry applies another entry's claim to a further
         scope. The first of them that is about the system counts
     when: settings of the system for which the claim holds, by name; a list allows any of its values
-    note: sentences on why a reader would apply the claim to this scope
+    note: sentences for reports on the claim or its scope. A ``NoteSentence`` holds only for some
+        settings
     statement: the statement in words
     source: the place of the statement in the paper
 
@@ -220,7 +222,7 @@ class PaperEntry(TomlTable):
         return self.number.lstrip(digits)
 
     def applies_to(self, name: str, system: Claimant) -> bool:
-        """Whether the statement is about the system ``name``, and ``system`` has its settings."""
+        """Whether the claim is about the system ``name``, at the settings of ``system``."""
         return name in self.system and _has_settings(self.when, system)
 
     def make_claim(

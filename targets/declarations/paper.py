@@ -436,8 +436,8 @@ class Paper:
     def compute_numbers(self, entry: PaperEntry) -> tuple[ComputedNumber, ...]:
         """Returns the numbers of a statement, each with the paper's value and the right value.
 
-        Empty if the statement has no numbers. Raises InputError unless the number of descriptions
-        divides the number of computed pairs.
+        Empty if the statement has no numbers. ``entry.numbers`` are repeated if there are more
+        computed numbers. Raises InputError if the last repetition would be incomplete.
         """
         if not entry.computed:  # as for released code: the right values are in claims.toml
             stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))

@@ -187,7 +187,7 @@ class Learner(Protocol):
     def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
         """Computes each user's vector from ``model`` and the user's data, shape (n, d).
 
-        d is the length of an item's row.
+        d is the length of a row of the item table.
         """
         ...
 
@@ -235,8 +235,8 @@ class Protection(Protocol):
     def tuned_values(self) -> Mapping[str, Any]:
         """Values of system settings, by name, with which the protected model recommends well.
 
-        They replace the values of the same settings in ``Learner.tuned_values``. By default there
-        are none. If the protection perturbs users' features, ``private_user`` is false.
+        They override ``Learner.tuned_values``. By default there are none, or only ``private_user``
+        = False if the protection perturbs users' features.
         """
         # A model whose user vectors stay on the device does not use features.
         return {} if self.get_event_per_attribute() is None else {"private_user": False}

@@ -158,7 +158,8 @@ def load_params(layers: Layers, theta: F32, has_mlp: bool) -> None:
 
     ``layers``: the layers, which are overwritten.
     ``theta``: a row of ``kernel.DeviceTables.dense_params``.
-    ``has_mlp``: whether the model has an MLP, whose first weights are split into two halves.
+    ``has_mlp``: whether the model has an MLP. Its first weight matrix is then also split into a
+        user half and an item half.
     """
     copy_into(layers.all_params, theta)
     if has_mlp:
@@ -176,8 +177,8 @@ def store_params(theta: F32, layers: Layers, has_mlp: bool) -> None:
 
     ``theta``: a row of ``kernel.DeviceTables.dense_params``, which is overwritten.
     ``layers``: the layers.
-    ``has_mlp``: whether the model has an MLP; the two halves of its first weight matrix are then
-        joined.
+    ``has_mlp``: whether the model has an MLP. The user half and the item half of its first weight
+        matrix are then joined.
     """
     copy_into(theta, layers.all_params)
     if has_mlp:

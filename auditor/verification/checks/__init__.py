@@ -1,1 +1,1 @@
-"""Checks of a randomizer for faults that a ratio of probabilities does not reveal, by module."""
+"""Checks of a randomizer for faults that ratios of output probabilities do not reveal."""

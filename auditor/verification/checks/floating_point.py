@@ -96,7 +96,7 @@ class MonotoneSampler:
     def compute_outputs(self, value: Any, uniforms: UniformNumerators) -> NDArray[np.float64]:
         """Returns the outputs (n, *shape) of the randomizer for ``value`` from given uniform draws.
 
-        ``uniforms``: the draws, as multiples of 2^-53 (n, *shape).
+        ``uniforms``: integers; each uniform draw is such an integer times 2^-53, (n, *shape).
         """
         batch = _BATCH // math.prod(uniforms.shape[1:])
         parts = [

@@ -70,7 +70,7 @@ class JointBinomial(base.Estimator):
         ]
 
         def bounds_of_rules(alpha: float) -> list[float]:
-            """Computes the lower bound on epsilon by each rule; ``alpha``: total error."""
+            """Computes the lower bound on epsilon by each rule; the rules share ``alpha``."""
             return [
                 found.bound_epsilon(delta=request.delta, alpha=part * alpha)
                 for found, (_, part) in zip(counts, rules, strict=True)

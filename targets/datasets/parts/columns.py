@@ -363,10 +363,10 @@ def copy_to_arrow(data: bytes) -> pa.Buffer:
 def may_have_lost_digits(word: bytes) -> bool:
     """Whether ``word`` may be a large identifier whose last digits a float has lost.
 
-    True in two cases:
+    Text counts as a float if it has a decimal point or an exponent with a plus sign. True for:
 
-    - a float of at least 2^53;
-    - a float whose positive exponent is larger than its number of digits after the point.
+    - a float whose absolute value is at least 2^53;
+    - a float with an exponent such as e+11, larger than its number of digits after the point.
 
     >>> [may_have_lost_digits(w) for w in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
     [True, True, False, False]
@@ -470,7 +470,10 @@ class TimeColumn(NumberColumn):
 
 
 def parse_date_numbers(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Converts numbers YYYYMMDDhhmmss (n,) to Unix seconds (n,); an invalid time becomes -1."""
+    """Converts numbers YYYYMMDDhhmmss (n,) to Unix seconds (n,).
+
+    An invalid time, or a time before 1970, becomes -1.
+    """
     day, clock = np.divmod(numbers.astype(np.int64), 10**6)
     months = (day // 10**4 - 1970) * 12 + day // 100 % 100 - 1
     starts = months.astype("datetime64[M]").astype("datetime64[D]")
