@@ -230,7 +230,7 @@ class FederatedSystem(ComposedSystem):
         """Returns neighbouring users whose uploads differ most, for a measurement of epsilon.
 
         Uploads with noise differ in one entry of the item table. Other uploads differ in whether an
-        item's row is trained. Empty if no such users are known, or if no finite epsilon is claimed.
+        item's row is trained. Empty if no such users are known.
         """
         return design_pairs(self)
 

@@ -51,8 +51,8 @@ class BitFlip(BitMechanism):
     def symmetric(cls, epsilon: float) -> Self:
         """Creates randomized response with equal flip rates: P(1 | 1) = P(0 | 0) = e^eps/(1+e^eps).
 
-        eps is ``epsilon``. P(1 | 1) is rounded down to a double below 1. The true epsilon of a bit
-        is therefore at most ``epsilon``, and at most 36.7.
+        eps is ``epsilon``. P(1 | 1) is rounded down to a double below 1, so that the true epsilon
+        of a bit is at most ``epsilon`` and at most 36.7.
         """
         # The epsilon of the result is lower by 1e-12 at epsilon 10, and by 1e-7 at epsilon 20. No
         # result has an epsilon above 36.7, because P(1 | 1) is a double below 1.

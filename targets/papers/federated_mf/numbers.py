@@ -290,11 +290,10 @@ def compare_replacement_shifts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of shares of LFL-SGDMF's noise variance that the server does not know.
+    """Yields a pair of shares of LFL-SGDMF's noise variance sigma^2 that the server does not know.
 
-    The unit of a share is sigma^2, the variance that the paper accounts for. Ten devices send two
-    messages each; the second replaces the noise of the first. The tolerated share of dropouts is
-    0.3. The server sees the sum of the first messages, and also
+    Ten devices send two messages each; the second replaces the noise of the first. The tolerated
+    share of dropouts is 0.3. The server sees the sum of the first messages, and also
 
     - for the claimed share: the sum of the second messages;
     - for the computed share: each second message.

@@ -389,7 +389,7 @@ def compare_attribute_leak_probability() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of probabilities that an upload reveals a user attribute: stated (1), and
     computed.
 
-    A PrivRec device, whose network reads the user's attributes, sends the upload.
+    The sender is a PrivRec device, whose network reads the user's attributes.
     """
     before = Privrec().get_mechanism(_ATTRIBUTE, _MOVIELENS)
     assert before is not None

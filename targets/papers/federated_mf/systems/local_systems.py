@@ -239,10 +239,10 @@ class LflSgdmf(PretrainedMf):
         )
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of all noisy messages of a user within the horizon.
+        """Returns the accounting event of a user's messages within the horizon: one Gaussian
+        mechanism per round.
 
-        The event is one Gaussian mechanism per round. Its noise is the noise that the adversary of
-        ``scope`` does not know:
+        Its noise is the noise that the adversary of ``scope`` does not know:
 
         - A server that sees the sum of first messages, and each second message: the noise of
           ``TwoRoundNoise``.
@@ -250,8 +250,8 @@ class LflSgdmf(PretrainedMf):
           messages.
         - A server that sees every single message: the unknown part of a device's own noise.
 
-        If devices drop out, the noise in the first two cases is the smallest that tolerated
-        dropouts leave (``secure_aggregation.min_variance``).
+        With dropouts, the noise in the first two cases is the smallest that tolerated dropouts
+        leave (``secure_aggregation.min_variance``).
 
         The sensitivity is the largest norm of a gradient, if a user is added or removed. For any
         other change, it is 1.618 times this norm (``Clipping.max_distance_ratio``).

@@ -41,8 +41,8 @@ class ItemSplit:
         return -(-n_items // min(mf.parties, n_items)) if mf.split == "random" else n_items
 
     def count_parties(self, mf: Any, interactions: Interactions) -> int:
-        """Returns the number of parties: ``mf.parties``, or the number of items if it is smaller
-        and ``split`` is "random".
+        """Returns the number of parties: ``mf.parties``; at most one per item if ``split`` is
+        "random".
         """
         few = mf.split == "random" and interactions.n_items < mf.parties
         return interactions.n_items if few else int(mf.parties)
@@ -109,7 +109,7 @@ class UserSplit:
         return n_items
 
     def count_parties(self, mf: Any, interactions: Interactions) -> int:
-        """Returns the number of parties: ``mf.parties``, or the number of users if it is smaller."""
+        """Returns the number of parties: the smaller of ``mf.parties`` and the number of users."""
         return min(int(mf.parties), interactions.n_users)
 
     def divide_members(self, mf: Any, interactions: Interactions, rng: Generator) -> Sequence[Ints]:
