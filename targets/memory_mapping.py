@@ -108,7 +108,7 @@ def count_bytes(value: Component | Any, shared_ids: set[int]) -> int:
     """Counts the bytes of an array, or of a dataclass object with arrays, except shared arrays.
 
     value: the array or object.
-    shared_ids: ``id()`` of each array that does not count.
+    shared_ids: ``id()`` of each dense array that does not count.
     """
     if isinstance(value, sparse.csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)

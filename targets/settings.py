@@ -147,7 +147,8 @@ class NoiseSetting:
         """Returns the noise and budget settings with which ``system`` has ``factor`` times as much
         noise.
 
-        The result maps the attribute path of each setting to its new value.
+        The result maps each setting's name, an attribute path such as "protection.epsilon", to its
+        new value.
         """
         scales = dict.fromkeys(self.noise_names, factor)
         scales |= dict.fromkeys(self.budget_names, 1.0 / factor)

@@ -229,8 +229,8 @@ class FederatedSystem(ComposedSystem):
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns neighbouring users whose uploads differ most, for a measurement of epsilon.
 
-        Clipped and noisy uploads differ as much as possible in one entry of the item table. Other
-        uploads differ in whether an item's row is trained.
+        Uploads with noise differ in one entry of the item table. Other uploads differ in whether an
+        item's row is trained. Empty if no such users are known.
         """
         return design_pairs(self)
 
@@ -263,11 +263,11 @@ class FederatedSystem(ComposedSystem):
         return TrainingResult(model, scored, behind)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns the public knowledge of a run, with the numeric settings of system and
-        protection.
+        """Returns the public knowledge of a run, with the numeric settings of learner, protection
+        and system.
 
-        The result also has the strongest vantage (position of an adversary) that the route of
-        uploads leaves, such as behind secure aggregation.
+        ``protocol_vantage`` is the strongest vantage (position of an adversary) that the route of
+        uploads allows.
         """
         numbers = get_numbers(self.learner) | get_numbers(self)
         return replace(

@@ -134,8 +134,9 @@ class Product(bases.Repetition):
     def worst_case(self) -> WorstCase | None:
         """Returns inputs and outputs of one entry at which its privacy loss is largest.
 
-        ``n_copies`` and ``n_groups`` of the inner mechanism's worst case are multiplied by
-        ``count``. None if the privacy loss of one entry is unbounded.
+        Each entry is a separate copy and group (``WorstCase``), so that ``n_copies`` and
+        ``n_groups`` are multiplied by ``count``. None if the privacy loss of one entry is
+        unbounded.
         """
         # Each entry is a separate use of the inner mechanism, and may have a different pair of
         # inputs.
@@ -227,9 +228,10 @@ class Shuffled(bases.SignedUnitMechanism):
         return np.asarray(others + self._report.draw_bits(values, rng))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns ln P(``output`` positive reports | one user has the number ``value``).
+        """Returns ln P(``output`` | ``value``), or -inf for an impossible output.
 
-        The result is -inf for an impossible output.
+        ``output``: number of positive reports of all users.
+        ``value``: one user's number in [-1, 1].
         """
         count, vector = np.asarray(output), self.domain.check(value)[..., None]
         return np.asarray(
@@ -356,8 +358,8 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     def mu(self) -> float:
         """Sensitivity of the released pair (average, share), in standard deviations of its noise.
 
-        The average is that of the clipped updates. The share is the fraction of the updates that
-        clipping does not change.
+        The average is that of the clipped updates, times ``step``. The share is the fraction of the
+        updates that clipping does not change.
         """
         share = 0.0 if self.counts_clipped else 0.25 * self.balance
         return math.sqrt(self.step**2 * (1.0 - self.balance) + share) / self.multiplier

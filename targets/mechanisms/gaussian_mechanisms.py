@@ -62,7 +62,10 @@ class Gaussian(bases.IntervalMechanism, NormalNoise):
 
     @property
     def mu(self) -> float:
-        """Sensitivity in standard deviations of the noise, (high - low)/sigma."""
+        """Parameter mu of mu-Gaussian differential privacy: (high - low)/sigma.
+
+        This is the sensitivity in standard deviations of the noise.
+        """
         return (self.high - self.low) / self.sigma
 
 
@@ -110,7 +113,10 @@ class VectorGaussian(bases.VectorMechanism, NormalNoise):
 
     @property
     def mu(self) -> float:
-        """Sensitivity in standard deviations, 2 clip/sigma, for opposite vectors of norm clip."""
+        """Parameter mu of mu-Gaussian differential privacy: 2 clip/sigma.
+
+        This is the sensitivity in standard deviations, which opposite vectors of norm clip attain.
+        """
         return 2.0 * self.clip / self.sigma
 
     def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
@@ -165,16 +171,17 @@ class RevealedGaussian(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 2): for each sum, a number that shows whether the sum contains the input,
-        and the sum itself.
+        """Shape (count, 2): one pair [mark, sum] per noisy sum.
+
+        The mark shows whether the sum contains the input.
         """
         return (self.count, 2)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws ``count`` pairs [mark, sum] per input, float64 of shape (*size, count, 2).
 
-        Each noisy sum contains the input with probability ``sampling_probability``. The mark is a
-        number that shows whether it does.
+        Each noisy sum contains the input with probability q = ``sampling_probability``. The mark is
+        a standard normal number, below its q-quantile if the sum contains the input.
         """
         values = self.domain.expand_batch(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))
@@ -184,8 +191,8 @@ class RevealedGaussian(Checked):
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of ``output`` (..., count, 2) given the input ``value`` (...).
 
-        An output has one pair [mark, sum] per noisy sum. The leading axes of the two arguments
-        broadcast.
+        ``output`` has one pair [mark, sum] per noisy sum. The mark shows whether the sum contains
+        the input. The leading axes of both arguments broadcast.
         """
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]
@@ -217,7 +224,7 @@ class RevealedGaussian(Checked):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event: sampled Gaussian noise, without amplification by sampling.
 
-        The adversary knows for each sum whether the data row was drawn.
+        The adversary knows which sums contain the input.
         """
         noise = dp.GaussianDpEvent(self.noise_multiplier)
         step = dp.RevealedSamplingDpEvent(self.sampling_probability, noise)
@@ -558,14 +565,14 @@ class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
 
     @property
     def mu(self) -> float:
-        """Sensitivity of one user's gradient, in standard deviations of the noise that hides it."""
+        """Largest input (a user's gradient), in standard deviations of the noise that hides it."""
         return self.sensitivity / (self.sigma * math.sqrt(self.variance))
 
     @property
     def domain(self) -> Domain:
-        """Set of inputs: numbers in [0, sensitivity].
+        """Set of inputs: a user's gradient along one direction, a number in [0, ``sensitivity``].
 
-        An input is a user's gradient along the one direction in which it can change.
+        The gradient can change only in this direction.
         """
         return Domain(low=0.0, high=self.sensitivity)
 

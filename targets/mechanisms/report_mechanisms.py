@@ -51,8 +51,8 @@ class BitFlip(BitMechanism):
     def symmetric(cls, epsilon: float) -> Self:
         """Creates randomized response with equal flip rates: P(1 | 1) = P(0 | 0) = e^eps/(1+e^eps).
 
-        eps is ``epsilon``. P(1 | 1) is rounded down, so that the true epsilon of a bit never
-        exceeds ``epsilon``, nor 36.7.
+        eps is ``epsilon``. P(1 | 1) is rounded down to a double below 1, so that the true epsilon
+        of a bit is at most ``epsilon`` and at most 36.7.
         """
         # The epsilon of the result is lower by 1e-12 at epsilon 10, and by 1e-7 at epsilon 20. No
         # result has an epsilon above 36.7, because P(1 | 1) is a double below 1.
@@ -106,8 +106,10 @@ class BitFlip(BitMechanism):
         noise = streams.draw_words(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
 
         def draw(ties: NDArray[np.intp]) -> NDArray[np.float64]:
-            """Draws uniform numbers for the undecided bits, in the order of their positions
-            ``ties``.
+            """Draws a uniform number in [0, 1) for each bit whose random byte does not decide the
+            flip.
+
+            ``ties``: ascending positions of these bits in the flattened (n, M) array.
             """
             clients, counts = np.unique(ties // width, return_counts=True)
             if not counts.size:
@@ -135,9 +137,10 @@ class BitFlip(BitMechanism):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of a flip: randomized response if ``p`` + ``q`` is 1.
+        """Returns the accounting event of a flip with P(1 | 1) = ``p`` and P(1 | 0) = ``q``.
 
-        Otherwise the event is ``BitFlipDpEvent``, an asymmetric flip.
+        - ``p`` + ``q`` = 1: randomized response.
+        - Otherwise: ``BitFlipDpEvent``, an asymmetric flip.
         """
         # The sum is not rounded, because 1 + 1e-17 rounds to 1: a bit that proves a 0 would then be
         # accounted for as a bit that makes a 0 only likely.

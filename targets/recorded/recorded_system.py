@@ -96,8 +96,8 @@ class RecordedMessages(Component):
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns which rows of the component's table some clients sent, bool (len(clients), rows).
 
-        ``clients`` are the indices of these clients' messages. A client that sent the whole table
-        sent all rows.
+        ``clients`` are the indices of these clients' messages. All rows count as sent unless the
+        message's file has the form ``PartForm.SENT_ROWS``.
         """
         out = np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
         if all(each.layouts[self.name].form is not PartForm.SENT_ROWS for each in self.files):
@@ -109,7 +109,7 @@ class RecordedMessages(Component):
         return out
 
     def sum_all(self) -> NDArray[Any]:
-        """Returns the sum of all messages, as recorded, or else computed from the messages."""
+        """Returns the recorded sum of all messages or, if none was recorded, the computed sum."""
         if self.round_sums is not None and self.name in self.round_sums:
             return np.asarray(self.round_sums[self.name], dtype=np.float64)
         return super(RecordedMessages, self).sum_all()
@@ -123,8 +123,8 @@ class RecordedMessages(Component):
     ) -> Iterator[tuple[NDArray[np.intp], MessageFile, StoredPart]]:
         """Reads the messages at the indices ``clients``, file by file.
 
-        Yields, for each file, the positions in ``clients`` of the messages in this file, the file,
-        and these messages.
+        Yields one triple per file: the positions in ``clients`` of the file's messages, the file,
+        and the messages.
         """
         files, places = self.file_indices[clients], self.message_indices[clients]
         order = np.lexsort((places, files))
@@ -246,7 +246,10 @@ class RecordedSystem(System):
         return self.stated_claims
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[RecordedSystem, tuple[str, ...]]:
-        """Returns the system itself, which needs no adaptation, and sentences on the recording."""
+        """Returns the system itself, which needs no adaptation, and its ``notes`` for reports.
+
+        A note states, for example, how many models have NaN and are left out.
+        """
         return self, self.notes
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:

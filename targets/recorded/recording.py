@@ -275,8 +275,8 @@ class RecordedRound:
 
     @property
     def index_nbytes(self) -> int:
-        """Number of bytes that the senders, row counts and row offsets of the round's files of
-        messages take in memory.
+        """Number of bytes in memory of the senders, row counts and row offsets of the round's
+        message files.
         """
         return sum(file.index_nbytes for file in (*self.uploads, *self.cleartext))
 
@@ -345,8 +345,8 @@ class Recording:
     def max_vantage(self) -> Vantage:
         """Strongest vantage (server, another client, ...) whose view of the messages was recorded.
 
-        Raises InputError if no message or model was recorded, or if only some files of messages
-        name the senders.
+        Raises InputError if no message, sum or model was recorded, or if only some files of
+        messages name the senders.
         """
         files = [file for recorded in self.rounds for file in recorded.uploads]
         if files:

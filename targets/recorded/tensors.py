@@ -511,8 +511,8 @@ class MessageFile:
     def read_part(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
         """Reads the part ``name`` of the messages at the indices ``places`` in the file.
 
-        ordered: whether the rows of each message are sorted by index; a repeated row then raises
-            InputError
+        ordered: whether the rows of each message are sorted by index; a repeated or negative index
+            then raises InputError
         """
         pieces = self._read_part(name, places)
         if not ordered:

@@ -189,10 +189,9 @@ class System(Checked, Target, ABC):
         return self, ()
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name, that replace those of
-        ``estimate_cost``.
+        """Returns keyword arguments of ``TrainingCost.estimate`` that replace the usual ones.
 
-        By default the result is empty.
+        ``estimate_cost`` has the usual ones. By default the result is empty.
         """
         return {}
 

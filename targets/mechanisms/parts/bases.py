@@ -123,7 +123,7 @@ class GaussianDpMechanism(ABC):
     @property
     @abstractmethod
     def mu(self) -> float:
-        """Sensitivity in standard deviations: the largest distance of two inputs' mean outputs."""
+        """Parameter mu: largest distance of two inputs' mean outputs, in standard deviations."""
 
     def worst_case(self) -> WorstCase | None:
         """Returns None, because the privacy loss is unbounded."""
@@ -235,7 +235,7 @@ class Repetition(Checked, ABC):
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """Set of the joint inputs of all applications."""
+        """Set of inputs of the whole mechanism, not of one application."""
 
     @abstractmethod
     def _insert_axis(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -95,9 +95,9 @@ class TwoRoundNoise(Checked):
 
     @property
     def min_masked(self) -> float:
-        """Smallest number of survivors of round 1 with which the protocol continues.
+        """Smallest allowed value of ``masked``, the number of survivors of round 1.
 
-        The number is (1 - ``omega``) ``n_users``.
+        The value is (1 - ``omega``) ``n_users``. With fewer survivors the protocol stops.
         """
         return (1.0 - self.omega) * self.n_users
 

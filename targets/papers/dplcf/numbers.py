@@ -123,10 +123,11 @@ def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_similarity_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: a tolerance (1e-9), and the epsilon of the similarities minus that of one bit.
+    """Yields a pair of differences of two epsilons: claimed (0, with a tolerance of 1e-9), and
+    computed.
 
-    By the paper the difference is 0. The epsilon of item similarities is enumerated for two users
-    and two items.
+    The difference is the epsilon of the item similarities, minus that of one bit. All uploads of
+    two users with two items are enumerated.
     """
     # All 16 uploads are grouped by the similarities that the server computes from them. The epsilon
     # is the largest log-ratio of a group's probabilities for the two values of the first user's

@@ -106,7 +106,7 @@ def compare_item_gradient_norm() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of norms of the item gradient of one rating: claimed, and without projection.
 
     The claim is 2 R^(3/2), for the largest rating R. Without projection, the item embedding is ten
-    times too long.
+    times as long as equation 6 allows.
     """
     yield _NORM, compute_item_gradient_norm(_R, length=10.0)
 
@@ -184,7 +184,7 @@ def compare_proposition_2_constants() -> Iterator[ClaimedAndComputed]:
     """
 
     def compute_constant(z: float) -> float:
-        """Returns the constant c at noise multiplier ``z``."""
+        """Returns the constant c of Proposition 2 at noise multiplier ``z``."""
         epsilon = get_authors_epsilon(z, _ETA, STEPS, DELTA)
         return (z * epsilon / _ETA) ** 2 / (STEPS * -math.log(DELTA))
 
@@ -204,18 +204,20 @@ def compare_epsilons_by_accountant() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of deltas of replacing a user: claimed, and exact.
+    """Yields a pair of deltas of replacing a user: claimed, and exact in a counterexample.
 
-    By the paper, replacing a user has twice the epsilon and twice the delta of adding or removing
-    one. The counterexample sends a random bit with one of three distributions. Adding or removing a
-    user leads to the next distribution. Replacing a user leads from the first to the third.
+    The paper claims twice the epsilon and twice the delta of adding or removing a user. The
+    counterexample sends a random bit with one of three distributions: A, B or C. Adding or removing
+    a user turns A into B, or B into C. Replacing a user turns A into C.
     """
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
 
     def delta(one: int, other: int, at: float) -> float:
-        """Returns delta at epsilon ``at`` between two of the three distributions, in the worse
-        direction.
+        """Returns the delta at epsilon ``at`` between two of the three distributions.
+
+        ``one``, ``other``: indices of the two distributions; the larger delta of both orders
+            counts.
         """
         law = BitFlip(float(rates[one]), float(rates[other]))
         table = np.exp(law.log_prob([[0, 1], [0, 1]], [[1, 1], [0, 0]]))
@@ -259,9 +261,10 @@ def compare_tuning_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_projection_error() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: a tolerance (1e-9), and the largest error of the projection of equation 6.
+    """Yields a pair of errors of the projection of equation 6: claimed (0, with a tolerance of
+    1e-9), and largest.
 
-    By the paper the error, defined in ``find_embedding_clip_error``, is 0.
+    The error is the distance to the projected point, minus that to the nearest allowed point.
     """
     yield 1e-9, find_embedding_clip_error(_R)
 
@@ -287,7 +290,7 @@ def compare_replacement_shifts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of shares of LFL-SGDMF's noise variance that the server does not know.
+    """Yields a pair of shares of LFL-SGDMF's noise variance sigma^2 that the server does not know.
 
     Ten devices send two messages each; the second replaces the noise of the first. The tolerated
     share of dropouts is 0.3. The server sees the sum of the first messages, and also
@@ -302,10 +305,11 @@ def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
     summed = np.vstack([messages[0], messages[1:].sum(axis=0)])
 
     def compute_unknown_share(rows: Floats) -> float:
-        """Returns the smallest variance with which a constant added to the first observed sum can
-        be estimated without bias.
+        """Returns the noise variance that hides a gradient from a server that sees ``rows``, in
+        units of sigma^2.
 
-        ``rows``: the observed sums, as coefficients of the independent noises.
+        ``rows``: each sum or message that the server sees, as coefficients of the 2n independent
+            noises. The first row contains the gradient.
         """
         covariance = (rows * np.repeat([first, second], n)) @ rows.T
         signal = np.eye(len(rows))[0]

@@ -101,10 +101,12 @@ def decode_encrypted_items(codes: set[int], n_items: int) -> set[int]:
 
 
 def decode_signed_items(codes: set[int], n_items: int) -> set[int]:
-    """Attack without the secret key: returns the items whose signed codes (``sign_item``) are in
-    ``codes``.
+    """Returns the items whose signed codes (``sign_item``) are in ``codes``, without the secret
+    key.
 
     ``n_items``: number of items, whose indices begin at 0.
+
+    The public key turns a code back into the digest of its item's index.
     """
     # A code is an RSA signature of the digest of an item's index. Anybody can compute the digest
     # from the code with the public key, and compare it with the digests of all items.

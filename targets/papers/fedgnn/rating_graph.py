@@ -158,9 +158,11 @@ class RatingGraphSystem(System):
         return self.repeat_mechanism(found, scope, population)
 
     def repeat_mechanism(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
-        """Returns the mechanism ``one`` of one message, repeated for all messages of a user.
+        """Returns the mechanism of all messages of a user within the horizon of ``scope``.
 
-        The messages are those in the horizon of ``scope``: a round or a training.
+        ``one``: mechanism of one message, which is repeated for every message.
+
+        A round has one message of a user; a training has ``count_messages_with_user`` messages.
         """
         training = scope.horizon is Horizon.TRAINING
         return Repeated(one, self.count_messages_with_user(population)) if training else one

@@ -98,7 +98,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return system.ReportDistribution(self.epsilon)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows and sees: settings, sizes, and the shuffled reports.
+        """Returns the public knowledge of a run, in which the server sees only shuffled reports.
 
         A proxy removes the senders and shuffles the reports (section 3.1.2).
         """

@@ -165,7 +165,7 @@ def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]
 def rescale_messages(part: Component, factor: NDArray[np.float64]) -> Component:
     """Multiplies each client's numbers in one array of messages by the client's ``factor``.
 
-    ``factor`` has shape (n,), for n clients. The result is in float32, and states no learning rate,
+    ``factor`` has shape (n,), for n clients. The result is in float32. Its learning rate is None,
     because clients have different factors.
     """
     if isinstance(part, SparseRows):

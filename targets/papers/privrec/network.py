@@ -167,7 +167,9 @@ class DeviceExamples:
 
     @property
     def labels(self) -> NDArray[np.float32]:
-        """Label of each example, shape (n, width): 1 for positives, 0 for negatives and padding."""
+        """Labels of the examples of n devices, shape (n, width): 1 for positives, 0 for negatives
+        and padding.
+        """
         return (np.arange(self.item_ids.shape[1]) < self.n_positives[:, None]).astype(np.float32)
 
     def draw_epoch_orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:

@@ -264,10 +264,10 @@ def compare_authors_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_true_upload_probability() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of probabilities that the server sees a client's upload without noise: stated
-    (1), and computed.
+    """Yields a pair of probabilities that the server sees a client's upload without noise: by
+    Algorithm 2 (1), and computed.
 
-    The upload is a client's clipped change. In DP-PrivRec only the server adds noise.
+    The upload is a client's clipped change of the model. In DP-PrivRec only the server adds noise.
     """
     before = DpPrivrec().get_mechanism(_SERVER, _MOVIELENS)
     assert before is not None
@@ -287,10 +287,11 @@ def compare_joint_sensitivity() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_to_sensitivity() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of ratios of the noise's deviation to the sensitivity: claimed, and computed.
+    """Yields a pair of ratios of the noise's deviation to the sensitivity, at z = 2: claimed, and
+    computed.
 
-    Both are for z = 2. The paper calls z the variance of the noise; the ratio would then be
-    sqrt(z).
+    The paper calls z the variance of the noise, which makes the ratio sqrt(z). By Algorithm 2 the
+    ratio is z.
     """
     system = DpPrivrec(multiplier=2.0)
     one = _make_round(system)
@@ -362,10 +363,8 @@ def compare_training_user_counts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_pure_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields one pair per data set: the printed epsilon at delta 0, and a lower bound on the true
-    epsilon.
-
-    The paper's tables print infinity at delta 0.
+    """Yields one pair of epsilons at delta 0 per data set: printed (infinite), and a lower bound on
+    the true epsilon.
     """
     for n, m in _DATA_SIZES:
         yield math.inf, compute_lower_epsilon(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
@@ -390,7 +389,7 @@ def compare_attribute_leak_probability() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of probabilities that an upload reveals a user attribute: stated (1), and
     computed.
 
-    A PrivRec device, whose network reads the user's attributes, sends the upload.
+    The sender is a PrivRec device, whose network reads the user's attributes.
     """
     before = Privrec().get_mechanism(_ATTRIBUTE, _MOVIELENS)
     assert before is not None

@@ -181,7 +181,8 @@ class DpPrivrec(Privrec):
         return parts
 
     def update_model(self, model: Broadcast, uploads: Uploads, rng: Generator) -> Broadcast:
-        """Returns the next broadcast by lines 8 to 11: the new model and the new clipping bound.
+        """Returns the next broadcast: the new model and clipping bound (Algorithm 2, lines 8 to
+        11).
 
         The server adds its noise here, so no upload contains it.
         """
@@ -203,8 +204,8 @@ class DpPrivrec(Privrec):
         """Returns the mechanism of one round: from the clients' changes of the model to two noisy
         averages.
 
-        The averages are the mean clipped change (with one coordinate here), and the share of
-        unclipped changes.
+        The averages are the mean clipped change, and the share of unclipped changes. A change has
+        only one entry here.
         """
         # One coordinate suffices because the noise is equal in all directions.
         return PrivateAverage(
@@ -277,7 +278,7 @@ class DpPrivrec(Privrec):
         """Returns the noise multiplier of a round's two averages together: noise deviation over
         sensitivity.
 
-        The averages are the mean clipped change of the model, and the share of bits b that are 1.
+        The averages are the mean clipped change of the model, and the share of unclipped changes.
         """
         return 1.0 / self.make_round_mechanism(population).mu
 

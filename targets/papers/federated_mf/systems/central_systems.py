@@ -116,10 +116,11 @@ class DpSgld(NoisyMf):
     noise_setting = settings.NoiseSetting(budget_names=("epsilon",), noiseless_value=1e6)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
-        """Returns the Gaussian noise on gradients with clipped errors, by the formula of the class.
+        """Returns the Gaussian noise on gradients with clipped errors, of the variance in the class
+        docstring.
 
         ``n_users``: number n of the party's users (rows).
-        ``with_users``: whether L covers gradients with respect to user embeddings.
+        ``with_users``: whether the sensitivity L covers gradients with respect to user embeddings.
         """
         clipping = descent.Clipping.make_error_clip(self.bound)
         drawn = sgd_mf.get_batch_size(n_users, self.rate)

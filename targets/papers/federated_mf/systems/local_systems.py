@@ -60,10 +60,11 @@ class LflLdp(PretrainedMf):
     noise_multiplier: float = 1.64
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism from a user's rating, or from no user, to the user's messages.
+        """Returns the mechanism from a user's rating, or from the user's absence, to the user's
+        messages.
 
-        The broadcasts are those that reveal most. None unless ``scope`` is adding or removing a
-        user against the server, and messages have noise.
+        The broadcasts are those with the largest privacy loss. None unless ``scope`` is adding or
+        removing a user against the server, and messages have noise.
         """
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
@@ -161,8 +162,10 @@ class LflSgdmf(PretrainedMf):
     as_published: Annotated[bool, "the paper's noise; else of two independent parts"] = True
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run: here the server sees the sum of the first
-        messages, and each second message.
+        """Returns the public knowledge of a run, with the vantage of a server behind secure
+        aggregation.
+
+        The server sees the sum of the first messages, and each second message.
         """
         return replace(super().get_public_info(interactions), protocol_vantage=Vantage.AGGREGATE)
 
@@ -236,21 +239,22 @@ class LflSgdmf(PretrainedMf):
         )
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of all noisy messages of a user within the horizon.
+        """Returns the accounting event of a user's messages within the horizon: one Gaussian
+        mechanism per round.
 
-        The event is one Gaussian mechanism per round. Its noise is the noise that the adversary of
-        ``scope`` does not know:
+        Its noise is the noise that the adversary of ``scope`` does not know:
 
-        - Server with secure aggregation of first messages: the noise of ``TwoRoundNoise``.
+        - A server that sees the sum of first messages, and each second message: the noise of
+          ``TwoRoundNoise``.
         - Peers, who see only the broadcast models: the honest users' noise in the sum of all
           messages.
-        - Server without secure aggregation: the part of a device's own noise that remains unknown.
+        - A server that sees every single message: the unknown part of a device's own noise.
 
-        In the first two cases, if devices drop out, the noise is the least over the tolerated
-        dropouts (``secure_aggregation.min_variance``).
+        With dropouts, the noise in the first two cases is the smallest that tolerated dropouts
+        leave (``secure_aggregation.min_variance``).
 
-        The sensitivity is the largest norm of a gradient for adding or removing a user, and 1.618
-        times this norm for any other change (``Clipping.max_distance_ratio``).
+        The sensitivity is the largest norm of a gradient, if a user is added or removed. For any
+        other change, it is 1.618 times this norm (``Clipping.max_distance_ratio``).
         """
         # Adding or removing a user adds or removes one gradient. Any other change replaces one
         # gradient by another.

@@ -34,6 +34,7 @@ class FmfVfl(NoiselessSystem, PartyMf):
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
     ``tuning``: kappa, number of steps after the last round, which move item embeddings alone; 0 in
         what the paper calls the vanilla paradigm.
+    ``division``: division of the data among the parties, by items; ``split`` is its rule.
     """
 
     # A party's steps do not change the embedding of a user without ratings at the party.

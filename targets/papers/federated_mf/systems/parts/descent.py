@@ -41,8 +41,8 @@ class ItemSplit:
         return -(-n_items // min(mf.parties, n_items)) if mf.split == "random" else n_items
 
     def count_parties(self, mf: Any, interactions: Interactions) -> int:
-        """Returns the number of parties for the data ``interactions``, which is at most the number
-        of items.
+        """Returns the number of parties: ``mf.parties``; at most one per item if ``split`` is
+        "random".
         """
         few = mf.split == "random" and interactions.n_items < mf.parties
         return interactions.n_items if few else int(mf.parties)
@@ -109,9 +109,7 @@ class UserSplit:
         return n_items
 
     def count_parties(self, mf: Any, interactions: Interactions) -> int:
-        """Returns the number of parties for the data ``interactions``, which is at most the number
-        of users.
-        """
+        """Returns the number of parties: the smaller of ``mf.parties`` and the number of users."""
         return min(int(mf.parties), interactions.n_users)
 
     def divide_members(self, mf: Any, interactions: Interactions, rng: Generator) -> Sequence[Ints]:
@@ -223,13 +221,14 @@ class Clipping:
         return sgd_mf.project_embeddings(rows, self.max_squared_norm, self.min_entry)
 
     def get_sensitivity(self, n_ratings: int, with_users: bool) -> float:
-        """Returns the largest change of a step's gradient sum by adding or removing n ratings.
+        """Returns the largest norm by which n ratings, added or removed, change a step's gradient
+        sum.
 
         ``n_ratings``: number n of the ratings, all of one user.
         ``with_users``: whether the sum has gradients with respect to user embeddings u, not only
             with respect to item embeddings v.
 
-        If gradients are scaled, the result is the smaller of ``user_clip_norm`` and n times
+        If a clipping norm is finite, the result is the smaller of ``user_clip_norm`` and n times
         ``rating_clip_norm``. Otherwise it is, for the largest rating R,
 
         - for u and v: 2 R^(3/2) sqrt(n^2 + n); the paper has 2 sqrt(2) R^(3/2) n;

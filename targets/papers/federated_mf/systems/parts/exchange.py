@@ -184,7 +184,13 @@ class UserAveraging(AveragedExchange):
         users = mf.make_descent(1).clipping.project(users)
 
         def init(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            """Returns the broadcast user embeddings and random item embeddings of some parties."""
+            """Returns initial embeddings of parties: user embeddings from the broadcast, random
+            item embeddings.
+
+            ``block``: indices of the parties.
+            ``part``: their ratings.
+            ``own``: their random streams.
+            """
             return users[block], draw_user_item_vectors(mf, part, own)[1]
 
         after, _ = mf.train_devices(request, mf.local_steps, init)
@@ -262,7 +268,13 @@ class ItemAveraging(AveragedExchange):
         items, first = get_broadcast_items(mf, request)
 
         def init(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            """Returns initial user embeddings and the broadcast item embeddings of some parties."""
+            """Returns initial embeddings of parties: user embeddings, and item embeddings from the
+            broadcast.
+
+            ``block``: indices of the parties.
+            ``part``: their ratings.
+            ``own``: their random streams.
+            """
             return init_user_embeddings(mf, part, first, own), np.tile(items, (len(block), 1))
 
         _, moved = mf.train_devices(request, mf.local_steps, init, self.has_user_embedding_steps)
@@ -472,7 +484,9 @@ class DropoutMechanism(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (n_rounds, 4) of an output; the class's docstring has the four numbers."""
+        """Shape (n_rounds, 4) of an output: one row [m, r, S, sum of R_i] per round (see the
+        class).
+        """
         return (self.n_rounds, 4)
 
     def list_survivor_probs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
@@ -498,11 +512,11 @@ class DropoutMechanism(Checked):
         return masked[seen], honest[seen] + self.n_colluding, probability[seen]
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws outputs, float64 of shape (*size, n_rounds, 4): one row per round.
+        """Draws outputs, float64 of shape (*size, n_rounds, 4).
 
         ``value``: the device's gradient, a number in [0, ``sensitivity``].
 
-        The class's docstring has the four numbers of a row.
+        Each round has one row [m, r, S, sum of R_i] (see the class).
         """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
         masked, replaced, probability = self.list_survivor_probs()
@@ -576,8 +590,8 @@ class DropoutMechanism(Checked):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one Gaussian mechanism per round.
 
-        Its noise is the noise that the adversary does not know, at the tolerated dropouts that
-        leave least of it (``min_variance``). Without such noise the event is ``NonPrivateDpEvent``.
+        Its noise is the smallest noise, unknown to the adversary, that tolerated dropouts leave
+        (``min_variance``). If they leave no such noise, the event is ``NonPrivateDpEvent``.
         """
         left = self._min_variance()
         if left == 0.0:

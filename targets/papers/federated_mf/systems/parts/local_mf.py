@@ -232,8 +232,8 @@ class PretrainedMf(LocalMf):
         """Returns the claimed epsilon at ``delta``: the exact epsilon of one Gaussian mechanism per
         round.
 
-        This is the smallest epsilon that Theorem 5 can mean. Epsilon is infinite without noise.
-        ``population`` is not used.
+        Theorem 5 leaves a factor of the noise open; no true reading has a smaller epsilon. Epsilon
+        is infinite without noise. ``population`` is not used.
         """
         # Theorem 5 states the noise only up to a constant factor, which the paper does not specify.
         # No constant is right for all settings.
@@ -243,11 +243,12 @@ class PretrainedMf(LocalMf):
         return float(dp.get_epsilon_gaussian(deviation, delta)) + 1e-9
 
     def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """Returns user embeddings that are fitted to the initial item embeddings (step c1), one row
-        per user.
+        """Returns user embeddings that are fitted to the initial item embeddings, one row per user.
 
         ``ratings``: ratings, one row per user.
         ``first``: initial item embeddings, one row per item.
+
+        Source: step c1 of Figure 3d.
         """
         first = sgd_mf.project_embeddings(first, self.bound)
         return sgd_mf.fit_user_embeddings(ratings, first, bound=self.bound, steps=self.fitting)

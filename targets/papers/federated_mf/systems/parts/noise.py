@@ -123,9 +123,10 @@ class NoisyMf(party_mf.PartyMf):
 
     @property
     def sampling(self) -> party_mf.StepSampling:
-        """Sampling of a step: rows (users), or each ``unit`` independently.
+        """Sampling of the ratings of a gradient step.
 
-        Units are sampled if ``as_published`` is false.
+        - As published: a fixed number of rows (users) per step.
+        - If ``as_published`` is false: each rating or user (``unit``) independently.
         """
         if self.as_published:
             return party_mf.StepSampling()
