@@ -88,16 +88,16 @@ def score_items_by_user(
     expected = (len(users), interactions.n_items)
     if scores.shape != expected:
         raise InputError(
-            f"Expected scores of shape {expected} from {target.name}, got {scores.shape}. "
-            "Score all items for every requested user."
+            f"Expected scores of shape {expected} from {target.name}, got shape {scores.shape}. "
+            "Return one score per item for every requested user."
         )
     bad = np.argwhere(~np.isfinite(scores))
     if len(bad):
         row, item = bad[0]
         raise InputError(
             f"Expected finite scores from {target.name}, got {scores[row, item]} for item {item} "
-            f"of user {users[row]} ({len(bad)} such scores). The training has probably diverged: "
-            "lower the learning_rate."
+            f"of user {users[row]} ({len(bad)} such scores). If the training diverged, lower its "
+            "learning rate; otherwise correct the function that computes scores."
         )
     return scores
 

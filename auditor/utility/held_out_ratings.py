@@ -52,7 +52,7 @@ class HeldOutRatings(held_out.HeldOutData):
         if np.ptp(np.append(self.ratings, self.training_data.ratings.data)) == 0:
             raise NoScoresError(
                 f"All {len(self.ratings) + self.training_data.ratings.nnz:,} ratings are "
-                f"{self.ratings[0]:g}, so any constant predicts them. Give other ratings."
+                f"{self.ratings[0]:g}, so a constant predicts them. Give different ones."
             )
         tested, note = held_out.draw_tested_users(np.unique(self.users), rng)
         drawn = np.isin(self.users, tested)
@@ -94,7 +94,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutRat
     spare = int(table.nnz - np.count_nonzero(counts))
     if spare < 2:
         raise InputError(
-            f"Expected at least 2 more ratings than users, got {spare} more. Give more ratings."
+            f"Expected 2 more ratings than users, got {spare} more. Give more ratings per user."
         )
     rows = np.repeat(np.arange(table.shape[0]), counts)
     order = np.lexsort((rng.random(table.nnz), rows))

@@ -103,8 +103,8 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     sizes = np.diff(held_out_data.ratings.indptr)
     if count == interactions.n_users or not (sizes >= 2).any():
         raise InputError(
-            "Expected users to train on and held-out users with at least two interactions, got too "
-            f"few among {interactions.n_users} users. Give data of more users."
+            "Expected a user for training and a held-out user with two interactions, got n_users="
+            f"{interactions.n_users} without both. Give more users with more interactions each."
         )
     owner = np.repeat(np.arange(count), sizes)
     order = np.lexsort((rng.random(len(owner)), owner))

@@ -117,7 +117,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutIte
     chosen = counts >= 2
     if not chosen.any():
         raise InputError(
-            "Expected at least one user with two interactions, got none. Give more interactions."
+            "Expected a user with two interactions, got none. Give more interactions per user."
         )
     times = interactions.timestamps
     rows = np.repeat(np.arange(ratings.shape[0]), counts)

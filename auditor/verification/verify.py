@@ -156,7 +156,7 @@ class DrawBudget(Checked):
             call = f"a call for {size}" if size > 1 else "one draw"
             wanted = math.ceil(2.0 / share * min_draws * cost * (4 + len(inputs)))
             raise InputError(
-                f"Expected seconds for at least {min_draws} draws per input, got "
+                f"Expected seconds to allow at least {min_draws} draws per input, got "
                 f"seconds={self.seconds:g}, while {call} takes {cost * size:.3g} s. Set seconds to "
                 f"{wanted} or more."
             )
@@ -244,7 +244,7 @@ def search_pair(
     best, pair = search()
     if best < 0:
         raise InputError(
-            "Expected inputs to be a strategy of 2 or more values, got one or none. Widen inputs."
+            "Expected inputs as a strategy of 2 or more values, got fewer. Use a wider strategy."
         )
     if exceeds(best, claim.epsilon):
         _, pair = search(stop_above=(claim.epsilon + best) / 2.0)
@@ -581,7 +581,7 @@ def _measure_bound(
 def _check_arguments(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
     """Raises InputError for the first invalid argument of ``verify_ldp``."""
     if math.isinf(claim.epsilon):
-        raise InputError("Expected a finite epsilon, got epsilon=inf. Give the claimed number.")
+        raise InputError("Expected a finite epsilon, got epsilon=inf. Give a finite number.")
     check_delta(claim.delta)
     check_confidence(confidence)
     check_seed(seed)
@@ -630,6 +630,6 @@ def _check_inputs(inputs: list[Any] | None) -> list[Any]:
     if not 2 <= different <= len(chosen) <= MAX_INPUTS:
         raise InputError(
             f"Expected inputs to list 2 to {MAX_INPUTS} values, at least 2 of them distinct, got "
-            f"{len(chosen)} ({different} distinct). Give such a list."
+            f"{len(chosen)} ({different} distinct). Give 2 to {MAX_INPUTS} distinct values."
         )
     return chosen

@@ -408,7 +408,7 @@ class ThresholdLimits:
         order of the inputs. Raises InputError unless ``order`` is finite and above 1.
         """
         if not 1 < order < math.inf:
-            raise InputError(f"Expected a finite Renyi order > 1, got {order=:g}. Give 2 or 8.")
+            raise InputError(f"Expected a finite Renyi order > 1, got {order=:g}. Give 2, say.")
         # The divergence of two distributions is at least that of any event (data processing
         # inequality). If P is above Q, the divergence of an event grows with P and falls with Q.
         above = self.p_lower > self.q_upper

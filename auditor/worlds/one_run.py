@@ -308,8 +308,8 @@ class OneRun(Checked, base.Estimator):
         """
         if worlds.run_canaries is None:
             raise InputError(
-                "Expected worlds of one training with many canaries (run_canaries), got worlds "
-                "whose outputs come from many runs. Use the estimator joint-binomial."
+                "Expected worlds with run_canaries, which trains once with many canaries, got "
+                "run_canaries=None. Use the estimator joint-binomial."
             )
         scores, included = worlds.run_canaries(rng)
         order = rng.permutation(len(included))
@@ -399,7 +399,7 @@ def make_one_run_worlds(
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
         """Raises InputError, because one training gives no separate outputs to draw."""
         raise InputError(
-            "Expected estimator auto, guesses or trade-off for one training, got another. Use auto."
+            "Expected estimator 'auto', 'guesses', 'trade-off' for one run, got another. Use auto."
         )
 
     return Worlds(names=names, scope=scope, draw=draw, statistic_name="score", run_canaries=coins)

@@ -114,13 +114,13 @@ def check_score_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
         chance = -(len(sizes) - 1) / 2 * math.log(2 * times) if times > 1 else 0.0
         why = ""
         if chance < math.log(_CHANCE):
-            why = f"each {times} times or a multiple of it, unlike independent draws"
+            why = f"each occurs {times} times or a multiple of that, unlike independent draws"
         elif continuous and repeated > max(_FEW_REPEATS, _SHARE * n) + _TIMES * _expect_ties(rows):
-            why = f"{repeated:,} of them repeated, with more digits than repeat by chance"
+            why = f"{repeated:,} scores repeat others, although scores of many digits rarely do"
         if why:
             raise InputError(
                 f"Expected one score per training (or canary), got {len(sizes):,} distinct scores "
-                f"among {n:,} with the canary {where}, {why}. Remove repeated scores. If each is "
+                f"among {n:,} with the canary {where}: {why}. Remove repeated scores. If each is "
                 "from a training (or canary) of its own, give --repeats or repeats=True."
             )
 
@@ -253,8 +253,8 @@ class CanaryScores(_Scores):
         - identifiers are missing for some scores, or repeated within an array;
         - equal scores are not accepted.
         """
-        inside = _check(in_scores, in_ids, "the canary in", MIN_SAMPLES)
-        outside = _check(out_scores, out_ids, "the canary out", MIN_SAMPLES)
+        inside = _check(in_scores, in_ids, "in_scores", MIN_SAMPLES)
+        outside = _check(out_scores, out_ids, "out_scores", MIN_SAMPLES)
         _check_pair(inside, outside, in_ids, out_ids)
         if not repeats:
             check_score_repeats(inside, outside)
@@ -378,12 +378,12 @@ class OneRunScores(_Scores):
           for fair coins;
         - equal scores are not accepted.
         """
-        array = _check(scores, ids, "canaries of one training", MIN_CANARIES)
+        array = _check(scores, ids, "the scores of one training", MIN_CANARIES)
         coins = np.asarray(included)
         if coins.dtype != np.bool_ or coins.shape != array.shape[:1]:
             raise InputError(
                 f"Expected included to be one boolean for each of {len(array)} canaries, got "
-                f"{coins.dtype} of shape {coins.shape}. Give True for each included canary."
+                f"type {coins.dtype} and shape {coins.shape}. Give True for each included canary."
             )
         count = int(coins.sum())
         if scipy.stats.binomtest(count, len(coins)).pvalue < _UNFAIR:
@@ -488,7 +488,7 @@ def _check(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) ->
     """Returns ``scores`` as an array of numbers, (n, *shape).
 
     ids: identifiers of the canaries, (n,); None if not given.
-    which: text that names the canaries in messages.
+    which: text that names the scores in messages.
     fewest: minimum number of scores.
 
     Raises InputError for NaN, for types other than numbers, for fewer than ``fewest`` scores, and
@@ -498,12 +498,12 @@ def _check(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) ->
     count = len(array) if array.ndim else 0
     if count < fewest:
         raise InputError(
-            f"Expected at least {fewest} scores with {which}, got {count}. Give more scores."
+            f"Expected at least {fewest} entries in {which}, got {count}. Give more scores."
         )
     array = check_outputs(array, count, which)
     if array.dtype.kind not in "biuf" or not array.size:
-        got = array.dtype if array.size else f"an empty array of shape {array.shape}"
-        raise InputError(f"Expected numbers as scores with {which}, got {got}. Give numbers.")
+        got = f"type {array.dtype}" if array.size else f"an empty array of shape {array.shape}"
+        raise InputError(f"Expected numbers in {which}, got {got}. Give numbers.")
     if ids is not None:
         _check_ids(ids, count, which)
     return array
@@ -514,14 +514,14 @@ def _check_ids(ids: ArrayLike, count: int, which: str) -> None:
     named = np.asarray(ids)
     if named.shape != (count,):
         raise InputError(
-            f"Expected an identifier for each of {count} scores with {which}, got an array of "
+            f"Expected an identifier for each of {count} entries of {which}, got an array of "
             f"shape {named.shape}. Give an identifier for every score."
         )
     values, times = np.unique(named, return_counts=True)
     if len(values) < count:
-        twice = values[int(np.argmax(times > 1))]
+        twice = values.tolist()[int(np.argmax(times > 1))]
         raise InputError(
-            f"Expected each canary identifier once, got {twice!r} twice with {which}. Keep one "
+            f"Expected each canary identifier once, got {twice!r} twice for {which}. Keep one "
             "score per canary."
         )
 
@@ -540,6 +540,6 @@ def _check_pair(
         )
     if not inside.ndim == outside.ndim > 0 or inside.shape[1:] != outside.shape[1:]:
         raise InputError(
-            f"Expected in_scores and out_scores of one shape per score, got {inside.shape[1:]} "
-            f"and {outside.shape[1:]}. Compute both by the same function."
+            f"Expected in_scores and out_scores of one shape per score, got the shapes "
+            f"{inside.shape} and {outside.shape}. Compute both by the same function."
         )

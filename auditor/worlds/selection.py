@@ -86,8 +86,8 @@ def draw_scores(
 def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
     if outputs.ndim > 1 or outputs.dtype.kind in "US":
         raise InputError(
-            f"Expected one number per output, got {outputs.dtype} of shape {outputs.shape[1:]}. "
-            "Use the estimator joint-binomial, which accepts texts and arrays."
+            f"Expected one number per output, got outputs of type {outputs.dtype} and "
+            f"shape {outputs.shape[1:]}. Use the estimator joint-binomial, which accepts these."
         )
     return outputs.astype(np.float64, copy=False)
 

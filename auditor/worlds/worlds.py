@@ -244,5 +244,5 @@ def check_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
             "Encode each output as an array of numbers or as a JSON string."
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InputError(f"Expected outputs without NaN for {origin}, got NaN. Replace NaN.")
+        raise InputError(f"Expected outputs without NaN for {origin}, got NaN. Give numbers only.")
     return array

@@ -146,8 +146,8 @@ class CatalogueRow(Row):
     def _check_derived(self) -> Self:
         accused = self.verdict is Verdict.VIOLATED or self.arithmetic is NumberLabel.WRONG
         if accused and self.basis is Basis.DERIVED:
-            words = f"{self.verdict or self.arithmetic}"
-            raise ValueError(f"Expected derived entry {self.number} not to be {words}. Relabel it.")
+            words = f"got {self.verdict or self.arithmetic}. Change the label or the basis."
+            raise ValueError(f"Expected derived entry {self.number} not to accuse a paper, {words}")
         return self
 
     @property

@@ -159,7 +159,7 @@ class Record(Contents):
         """
         if what not in _TABLES:
             raise InputError(
-                f"Expected argument what as one of {', '.join(_TABLES)}, got {what!r}. Name one."
+                f"Expected what={' or '.join(_TABLES)}, got {what=}. Give one of these names."
             )
         return _make_frame(flatten_rows(getattr(self, what)))
 

@@ -292,7 +292,7 @@ def _check_severity(stored: Any, record: Contents, path: Path) -> None:
         return
     derived = _derive_severity(record)
     if stored != derived:
-        raise _make_edit_error(f"severity {derived} in {path}, by its rows", got=str(stored))
+        raise _make_edit_error(f"severity {derived} in {path}, as its rows imply,", got=str(stored))
 
 
 def to_json(value: Any, place: str = "") -> Any:
@@ -309,7 +309,7 @@ def to_json(value: Any, place: str = "") -> Any:
         return [to_json(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
-            raise IncompleteError(f"Expected a number at {place}, got NaN. Omit NaN in the record.")
+            raise IncompleteError(f"Expected a number at {place}, got NaN. Give a number there.")
         return "inf" if value > 0 else "-inf"
     return value
 

@@ -90,8 +90,8 @@ class Synthetic(Checked):
         check_settings(self)
         if self.profile > self.n_items:
             raise InputError(
-                f"Expected profile, the mean items per user, <= n_items={self.n_items}, got "
-                f"{self.profile!r}. Lower profile, or raise n_items."
+                f"Expected profile (the mean items per user) <= n_items={self.n_items}, got "
+                f"profile={self.profile!r}. Lower profile, or raise n_items."
             )
 
     def recognises(self, path: Path) -> bool:

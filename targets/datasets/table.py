@@ -196,9 +196,9 @@ def find_columns(
     }
     if absent := [name for name in given.values() if name not in names]:
         quoted_names = ", ".join(map(repr, absent))
-        raise InputError(f"Expected a column {quoted_names}, got none. {note} Name one.")
+        raise InputError(f"Expected a column {quoted_names}, got none. {note} Name one of these.")
     if len(set(given.values())) < len(given):
-        raise InputError(f"Expected a different column per key, got {given}. {note} Change one.")
+        raise InputError(f"Expected one column per key, got {given}. {note} Give distinct ones.")
     rest = [name for name in names if name not in given.values()]
     unnamed = [role for role in COLUMN_ROLES if role not in columns]
     usual = {key: table_file.find_usual_column(rest, USUAL_NAMES_BY_ROLE[key]) for key in unnamed}

@@ -41,10 +41,10 @@ class Domain:
         Raises InputError if an input is not numeric, has another shape or an entry out of range.
         """
         if (array := np.asarray(value)).dtype.kind not in "biuf":
-            raise InputError(f"Expected numbers as the input, got {value!r}. Encode it as numbers.")
+            raise InputError(f"Expected numeric inputs, got {value!r:.60}. Encode them as numbers.")
         if array.shape[array.ndim - len(self.shape) :] != self.shape:
             raise InputError(
-                f"Expected inputs with last axes {self.shape}, got shape {array.shape}. Reshape."
+                f"Expected inputs with last axes {self.shape}, got {array.shape}. Reshape inputs."
             )
         if self.values is not None:
             inside = np.isin(array, self.values)
@@ -52,7 +52,7 @@ class Domain:
             inside = (array >= self.low) & (array <= self.high) & np.isfinite(array)
         if not np.all(inside):
             bad = array[~inside].flat[0].item()
-            raise InputError(f"Expected inputs in {self}, got {bad!r}. Clip, round or omit it.")
+            raise InputError(f"Expected inputs in {self}, got {bad!r}. Give inputs in this set.")
         return array
 
     def expand_batch(self, value: ArrayLike, size: Shape) -> NDArray[Any]:

@@ -63,7 +63,7 @@ class ComponentLaplace(LaplaceNoise):
         check_settings(self)
         names = [component.name for component in self.components]
         if not names or len(set(names)) < len(names):
-            raise InputError(f"Expected components of distinct names, got {names}. Name each once.")
+            raise InputError(f"Expected unique component names, got {names}. Give unique names.")
 
     @property
     def epsilon(self) -> float:

@@ -55,7 +55,7 @@ class Clipped:
         inner = self.mechanism.domain
         if inner.values is not None or math.inf in (-inner.low, inner.high):
             raise InputError(
-                f"Expected mechanism with inputs in a finite interval, got {inner}. Omit Clipped."
+                f"Expected mechanism with a finite input interval, got {inner}. Do without Clipped."
             )
 
     @property

@@ -457,8 +457,8 @@ class EmbeddingGaussian(NormalNoise):
             )
         if not self._factors.any():
             raise InputError(
-                "Expected user and item with a positive entry, got embeddings with a gradient "
-                "that is always 0, because negative entries become 0. Give a positive entry."
+                "Expected a positive entry in user (or in item if joint=True), got none. Negative "
+                "entries become 0, and so does the gradient. Give user a positive entry."
             )
         check_mu(self.mu, "sigma")
 

@@ -145,7 +145,7 @@ class RecordedMessages(Component):
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
             raise file.make_error(
-                f"full tables {self.name!r} (no broadcast has one)", got="only changed rows"
+                f"full tables {self.name!r}, as the broadcast lacks it,", got="only changed rows"
             )
         return base
 
@@ -407,9 +407,11 @@ def _find_shape(
     shape = part.shape
     for file in files:
         layout = file.layouts[name]
+        each = f"shape {layout.shape}" if layout.shape else "one number"
+        got = f"{each} per entry (stored: {layout.form})"
         if part.kind is Payload.REPORTS:
             if layout.form is not PartForm.SENT_ROWS or layout.shape:
-                raise file.make_error(f"one sign per row of {name}:rows", f"shape {layout.shape}")
+                raise file.make_error(f"one sign per index in {name}:rows", got=got)
             continue
         is_moved = layout.form is PartForm.MOVED_ROWS
         if shape is None and is_moved and model is not None and name in model:
@@ -419,12 +421,11 @@ def _find_shape(
             fits = layout.shape == shape
         elif shape is None:
             raise file.make_error(
-                f"full tables {name!r} (or its shape in {MANIFEST_FILE})", got="only rows of tables"
+                f"full tables {name!r}, or its shape in {MANIFEST_FILE},", got="only rows of tables"
             )
         else:
             fits = layout.shape == shape[1:]
         if not fits:
-            got = f"shape {layout.shape} (stored: {layout.form})"
             raise file.make_error(f"{name!r} of shape {shape}", got=got)
     assert shape is not None
     return shape
@@ -443,9 +444,10 @@ def _load_reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
             positive = np.zeros(index.shape, np.bool_)
         inside = (sent.row_indices >= 0) & (sent.row_indices < matrix[0] * matrix[1])
         if not ((sent.row_counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
-            raise file.make_error(f"{index.shape[1]} values 1 or -1 per sender", got="other values")
+            raise file.make_error(f"{index.shape[1]} signs (1 or -1) per sender", got="others")
         if not inside.all():
-            raise file.make_error(f"index < {np.prod(matrix)}", str(sent.row_indices[~inside][0]))
+            bad = str(sent.row_indices[~inside][0])
+            raise file.make_error(f"indices from 0 to {np.prod(matrix) - 1}", got=bad)
         index[at] = sent.row_indices.reshape(len(at), -1)
         positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

@@ -76,7 +76,7 @@ class RecordedPart(BaseModel):
         if self.kind is Payload.REPORTS and not (
             self.magnitude and self.shape and len(self.shape) == 2
         ):
-            raise ValueError("expected a magnitude and a shape of two numbers for kind 'reports'")
+            raise ValueError("kind 'reports' needs a magnitude and a shape such as [100, 8]")
         return self
 
 
@@ -126,7 +126,7 @@ class Manifest(BaseModel):
         if self.rows is not None:
             widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
-                raise ValueError(f"{len(self.rows)} rows, not {self.n_items} of equal length > 0")
+                raise ValueError(f"rows that are not {self.n_items} entries of one length > 0")
         if self.channel is not None:
             _make_channel(self.channel)
         return self
@@ -231,7 +231,7 @@ def _make_channel(values: Mapping[str, float | str]) -> NoiseChannel:
         raise ValueError(f"a channel without a name among {', '.join(_CHANNELS)}")
     known = {field.name for field in fields(kind)}
     if not set(given) <= known or any(isinstance(value, str) for value in given.values()):
-        raise ValueError(f"channel {given!r:.60}, not only numbers for {', '.join(sorted(known))}")
+        raise ValueError(f"channel {given!r:.60}; allowed: numbers for {', '.join(sorted(known))}")
     for name, value in given.items():
         # The manifest has a whole number as a float.
         if get_field_types(kind)[name] is int and value % 1.0 == 0.0:
@@ -330,7 +330,7 @@ class Recording:
                 raise InputError(f"Expected only {known} in {path}, got {entry.name!r}. Remove it.")
         rounds.sort(key=lambda each: each.number)
         if two := [n for n, k in Counter(each.number for each in rounds).items() if k > 1]:
-            raise InputError(f"Expected each round once in {path}, got {two[0]} twice. Keep one.")
+            raise InputError(f"Expected distinct rounds in {path}, got {two[0]} twice. Keep one.")
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
         if route is not None and not made.max_vantage.sees_all_of(route):
@@ -487,6 +487,6 @@ def _read_round(folder: Path, digest: Any, memory: float) -> RecordedRound:
 def _open_once(before: ArrayFile | None, entry: Path) -> ArrayFile:
     if before is not None:
         raise InputError(
-            f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Remove one."
+            f"Expected one of {before.path} and {entry.name}, got both. Remove one of them."
         )
     return READER_BY_SUFFIX[entry.suffix](entry)

@@ -79,7 +79,7 @@ class GroundTruth:
         except Exception as error:
             why = " ".join(str(error).split())[:160]
             raise InputError(
-                f"Expected true data of a recording in {path}, got: {why}. Record it again."
+                f"Expected true data of a recording in {path}, got: {why}. Make a new recording."
             ) from error
 
     @classmethod
@@ -98,7 +98,7 @@ class GroundTruth:
                 categories = tuple(arrays[f"{_ATTRIBUTE}{key}:categories"].tolist())
                 codes = arrays[name].astype(np.int64)
                 if len(codes) != len(users) or ((codes < 0) | (codes >= len(categories))).any():
-                    raise ValueError(f"codes of {key} outside 0 to {len(categories) - 1}")
+                    raise ValueError(f"{key} without a code of 0 to {len(categories) - 1} per user")
                 attributes[key] = Attribute(codes=codes, categories=categories)
         return cls(
             Interactions(

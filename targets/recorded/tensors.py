@@ -374,7 +374,7 @@ def check_sender_lengths(senders: NDArray[Any] | None, path: Path) -> None:
     if senders is not None and senders.dtype.kind == "U" and senders.itemsize > limit:
         raise InputError(
             f"Expected senders of at most {MAX_SENDER_CHARS:,} characters in {path}, "
-            f"got a name of {senders.itemsize // 4:,}. Give shorter names."
+            f"got a name with {senders.itemsize // 4:,}. Give shorter names."
         )
 
 
@@ -466,7 +466,8 @@ class MessageFile:
         senders = tensors.senders
         if senders is not None:
             if senders.ndim != 1 or senders.dtype.kind not in "iuU":
-                raise self.make_error("a list of integers or texts as senders", str(senders.dtype))
+                got = f"type {senders.dtype} and shape {senders.shape}"
+                raise self.make_error("a list of integers or texts as senders", got=got)
             senders = senders if senders.dtype.kind == "U" else senders.astype(np.int64)
         layouts: dict[str, PartLayout] = {}
         starts: dict[str, NDArray[np.int64]] = {}
@@ -475,9 +476,7 @@ class MessageFile:
             base, _, role = name.partition(":")
             if role:
                 if base not in heads or role not in (*PARTIAL_TABLE_FORMS, COUNTS_SUFFIX):
-                    raise self.make_error(
-                        "only arrays NAME, NAME:rows, NAME:moved, NAME:counts", repr(name)
-                    )
+                    raise self.make_error("only arrays X, X:rows, X:moved, X:counts", repr(name))
                 continue
             if not head.shape:
                 raise self.make_error(f"{name!r} with one entry per message", got="one number")
@@ -525,7 +524,7 @@ class MessageFile:
             pieces = StoredPart(pieces.values[order], ids, pieces.row_counts)
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
             where = f"{name!r} in each message"
-            raise self.make_error(f"distinct row indices >= 0 of {where}", got="repeated or < 0")
+            raise self.make_error(f"distinct row indices >= 0 of {where}", got="other indices")
         return pieces
 
     @cached_property
@@ -564,8 +563,8 @@ class MessageFile:
         each = tensors.per_message_arrays[f"{name}:{COUNTS_SUFFIX}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
-            got = f"{ids.shape[0]} and {each[:9].tolist()}"
-            raise self.make_error(f"{total} indices of {name!r}, the sum of its counts >= 0", got)
+            got = f"{ids.shape[0]} indices and counts {each[:9].tolist()}"
+            raise self.make_error(f"{total} indices of {name!r} and counts >= 0 of this sum", got)
         return np.concatenate([[0], np.cumsum(each)])
 
     def _read_part(self, name: str, places: Ints) -> StoredPart:

@@ -253,7 +253,7 @@ class CheckedClient:
         more = (state,) if self._stateful else ()
         what = f"the message of your client ({locate_source(self.client_function)})"
         expected_result = f"a message from your client{where}"
-        with guard_call(expected_result, self.client_function, "Mend the client."):
+        with guard_call(expected_result, self.client_function, "Correct the client."):
             upload = self.client_function(history, sent, np.random.default_rng(seed), *more)
             if upload is None and self.drops_out:
                 return None

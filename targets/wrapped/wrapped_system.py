@@ -165,7 +165,7 @@ class WrappedSystem(System):
                 )
         if not SYSTEM_NAME_REGEX.fullmatch(self.title):
             raise InputError(
-                f"Expected a title of {SYSTEM_NAME_RULE}, got {self.title!r:.60}. Choose another."
+                f"Expected a title of {SYSTEM_NAME_RULE}, got {self.title!r:.60}. Change the title."
             )
         scopes = [scoped.claim.scope for scoped in self.stated_claims]
         claimed = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
@@ -340,7 +340,7 @@ class WrappedSystem(System):
         if not whole or rows.shape[0] != n_items or rows.ndim > 2:
             raise InputError(
                 f"Expected rows to return whole numbers >= 0 of shape ({n_items},) or ({n_items}, "
-                f"rows per item), got {rows.dtype} {rows.ravel()[:3]} of shape {rows.shape} "
+                f"rows per item), got {rows.ravel()[:3]} of type {rows.dtype}, shape {rows.shape} "
                 f"({locate_source(self.rows)}). Correct this function."
             )
         return rows.reshape(n_items, -1).astype(np.int64)
@@ -563,7 +563,7 @@ class ReceivedUploads(Sequence[Any]):
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         if not -len(self) <= place < len(self):
-            raise IndexError(f"Expected an index of {len(self)} messages, got {place}. Change it.")
+            raise IndexError(f"Expected an index of {len(self)} messages, got {place}. Correct it.")
         client = np.array([place % len(self)])
         parts = {n: c.to_dense(client)[0] for n, c in self._uploads.components.items()}
         return self._structure.rebuild(parts)

@@ -160,7 +160,7 @@ def stack_draws(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
     forms = sorted({f"{'texts' if a.dtype.kind in 'US' else 'numbers'} {a.shape}" for a in draws})
     if len(forms) != 1:
         raise InputError(
-            f"Expected outputs of one shape and type, got {forms}. Return one for every input."
+            f"Expected outputs of one shape and type, got {forms}. Return only one of these."
         )
     return np.stack(draws)
 
@@ -479,11 +479,11 @@ class CheckEvidence:
         Raises InputError if outputs are empty, too few, of several shapes, or share noise.
         """
         if not self.output_size:
-            raise InputError("Expected outputs with entries, got empty outputs. Return numbers.")
+            raise InputError("Expected non-empty outputs, got outputs of size 0. Return numbers.")
         if self.shared_noise_result and self.shared_noise_result.status is CheckStatus.FAILED:
             raise InputError(
-                "Expected independent outputs, got outputs of one call, or of several calls, that "
-                "share noise. Draw fresh noise for every output."
+                "Expected independent outputs, got outputs that share noise, in one call or in "
+                "several calls. Draw fresh noise for every output."
             )
         count, limit = len(self.inputs), MAX_STORED_NUMBERS // self.output_size
         limit = limit if self.sampler.takes_size else min(_MAX_CALLS, limit)

@@ -105,8 +105,8 @@ class TypedTable:
             values = _to_numbers(column, specs[at]) if numbers else _to_identifiers(column)
             if values is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
-                got = f"a column of type {column.type}"
-                raise make_layout_error(self.label, f"{entry}s as {kind}", got, "Convert them.")
+                got, remedy = f"a column of type {column.type}", "Convert this column."
+                raise make_layout_error(self.label, f"{entry}s as {kind}", got, remedy)
             columns[at] = values
         return RowBlock(
             first_row=row,
@@ -125,7 +125,7 @@ class TypedTable:
         except InputError:
             raise
         except Exception as error:  # damage causes a dozen kinds of exception
-            raise make_layout_error(self.label, "a complete table", got=str(error)) from error
+            raise make_layout_error(self.label, "a readable table", got=str(error)) from error
 
 
 def open_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
@@ -185,7 +185,7 @@ def _parse_object(line: bytes) -> dict[str, Any]:
     with suppress(ValueError):
         if isinstance(value := json.loads(line), dict):
             return value
-    raise make_layout_error("each line", "a JSON object", got=line.decode("utf-8", "replace"))
+    raise ValueError(f"a line that is not a JSON object: {line.decode('utf-8', 'replace')}")
 
 
 def _to_plain(column: pa.Array) -> pa.Array:

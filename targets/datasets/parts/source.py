@@ -128,7 +128,7 @@ class DataFiles:
                 if len(same) > 1:
                     raise self._make_error(same[1], f"{same[0].filename!r} has the same name")
                 if same[0].file_size > max_size:
-                    raise self._make_error(same[0], f"{same[0].file_size:,} > {max_size:,} bytes")
+                    raise self._make_error(same[0], f"it has more than {max_size:,} bytes")
                 return archive.open(same[0])
 
             yield {name: partial(opened, same) for name, same in members.items()}

@@ -331,7 +331,7 @@ def open_table(
     """
     place = str(path)
     if not is_table_path(path):
-        raise InputError(f"Expected a table or a Parquet folder, got {path}. Check the path.")
+        raise InputError(f"Expected a table file or Parquet folder, got {path}. Give such a path.")
     if os.path.isdir(path):
         return _make_typed(place, partial(batches.open_parquet, list_part_files(path)), options)
     opened = path.open
@@ -418,7 +418,7 @@ def _find_separator(
     mark = {"\\t": "\t", "tab": "\t", "space": " "}.get(mark, mark)
     if mark and mark not in FIELD_SEPARATORS:
         raise InputError(
-            f"Expected separator to be , ; | :: tab or space, got {mark!r}. Give one of these."
+            f"Expected separator ',' ';' '|' '::' 'tab' 'space', got {mark!r}. Give one of these."
         )
     for key in TEXT_FILE_KEYS[1:]:
         if options.get(key, YES_NO_VALUES[0]) not in YES_NO_VALUES:
@@ -454,7 +454,7 @@ def _find_separator(
     if len(fits) > 1 and fits[0].separator != own:
         several = " or ".join(repr(file.separator) for file in fits)
         raise InputError(
-            f"Expected one separator that fits {path}, got {several}. Choose by --separator."
+            f"Expected one separator that fits {path}, got {several}. Choose one by --separator."
         )
     file = fits[0] if fits else _find_widest(there or files, lines)
     unsure = file.has_quotes and file.separator == "\t" and "quotes" not in options

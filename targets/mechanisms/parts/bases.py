@@ -200,7 +200,7 @@ def check_range(low: float, high: float) -> None:
     """Raises InputError unless ``low`` < ``high``, and both and their distance are finite."""
     if not (-math.inf < low < high < math.inf and high - low < math.inf):
         raise InputError(
-            f"Expected finite low < high, got low={low!r}, high={high!r}. Give the clipping range."
+            f"Expected finite high - low > 0, got low={low!r}, high={high!r}. Change low or high."
         )
 
 

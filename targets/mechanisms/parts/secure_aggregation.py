@@ -69,8 +69,8 @@ class TwoRoundNoise(Checked):
         check_settings(self)
         if not self.replaced <= self.masked <= self.n_users:
             raise InputError(
-                "Expected replaced <= masked <= n_users (users left after rounds 2, 1, 0), got "
-                f"{self.replaced!r}, {self.masked!r}, {self.n_users!r}. Lower replaced or masked."
+                f"Expected replaced <= masked <= n_users, got replaced={self.replaced!r}, masked="
+                f"{self.masked!r}, n_users={self.n_users!r}. Lower replaced or masked."
             )
         if self.masked < self.min_masked * (1.0 - 1e-12):
             raise InputError(
@@ -79,18 +79,18 @@ class TwoRoundNoise(Checked):
             )
         if not (self.colluding <= self.replaced and self.colluding < self.masked):
             raise InputError(
-                f"Expected a number of colluding users <= replaced={self.replaced!r} and < masked="
+                f"Expected colluding <= replaced={self.replaced!r} and colluding < masked="
                 f"{self.masked!r}, got colluding={self.colluding!r}. Lower colluding."
             )
         if self.announced is not None and not self.masked <= self.announced < math.inf:
             raise InputError(
-                "Expected announced, the server's number of users after round 1, in [masked="
-                f"{self.masked!r}, inf), got announced={self.announced!r}. Give such a number."
+                f"Expected finite announced >= masked={self.masked!r}, as the server counts users "
+                f"after round 1, got announced={self.announced!r}. Set announced to masked."
             )
         if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):
             raise InputError(
-                f"Expected announced above (1 - omega) n_users = {self.min_masked:g} if "
-                f"repaired=True, got {self.n_announced!r}. Raise announced (masked if unset)."
+                f"Expected announced (default: masked) > (1 - omega) n_users = {self.min_masked:g} "
+                f"if repaired=True, got {self.n_announced!r}. Set announced to a larger number."
             )
 
     @property

@@ -75,15 +75,15 @@ def compute_implicit_gradients(
         shared = exact.T @ exact + regularization * np.eye(exact.shape[1])
         if not np.isfinite(shared).all():
             raise InputError(
-                "Expected a finite item matrix V (V^T V + lambda I without overflow), got NaN or "
-                "infinite entries. Lower the learning_rate, or give a finite V."
+                "Expected an item matrix V for which V^T V + lambda I is finite, got NaN or "
+                "infinite entries. Lower the learning_rate, or give V smaller, finite entries."
             )
         try:
             root = np.linalg.cholesky(shared)
         except np.linalg.LinAlgError:
             raise InputError(
                 "Expected a regularization at which V^T V + regularization I is positive definite, "
-                f"got {regularization!r} for a singular item matrix V. Give a larger number."
+                f"got {regularization!r} for a singular matrix V. Give a larger regularization."
             ) from None
         whitened: Floats = solve_triangular(root, exact.T, lower=True).T.astype(kind, copy=False)
         vectors, predicted = _solve_batches(whitened, root, profiles, alpha)

@@ -164,7 +164,7 @@ class DpPrivrec(Privrec):
         if received is None or np.shape(received) != ():
             raise InputError(
                 f'Expected a broadcast array "clip" with the clipping bound, one number, got '
-                f"{received!r}. Broadcast the bound together with the model."
+                f"{received!r:.60}. Broadcast the bound together with the model."
             )
         bound = float(received)
         sent = super().make_messages(request)

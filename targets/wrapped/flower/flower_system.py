@@ -67,7 +67,7 @@ class FlowerServer:
         with _silence_log():
             arrays = aggregate(strategy, model, uploads)
         if arrays is None:
-            raise InputError(f"Expected a model from {strategy!r}, got None. Change the strategy.")
+            raise InputError(f"Expected a model from {strategy!r}, got None. Let it return one.")
         return arrays
 
 

@@ -414,7 +414,7 @@ def test_tables_have_a_column_per_number(record: Record, monkeypatch: pytest.Mon
     assert "accounted" not in rows[0]
     attacks: Any = record.to_frame("attacks")
     assert [row["baselines.random"] for row in attacks] == [0.5] * len(record.attacks)
-    with pytest.raises(InputError, match=r"one of findings, .*, got 'plan'"):
+    with pytest.raises(InputError, match=r"what=findings or .*, got what='plan'"):
         record.to_frame("plan")
 
 

@@ -172,7 +172,7 @@ def test_the_size_of_ml_1m_takes_less_than_one_dense_matrix() -> None:
 
 
 def test_users_have_at_most_all_items() -> None:
-    with pytest.raises(InputError, match="n_items=400, got 401"):
+    with pytest.raises(InputError, match="n_items=400, got profile=401"):
         Synthetic(profile=401)
 
 

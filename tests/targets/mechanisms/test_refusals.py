@@ -29,15 +29,15 @@ ROWS = {"sigma": 3.0, "bound": 5.0}
 GOAL = {"epsilon": 1.0, "delta": 0.1, "dimension": 2}
 NO_LENGTH = (0.0, -1.0, math.nan, math.inf)
 CASES = [  # (constructor, arguments, expected words of the message)
-    (lambda x: Laplace(scale=1, low=x, high=1), (1, 2), "low < high"),
-    (lambda x: Gaussian(sigma=1, low=x, high=1), (1, 2), "low < high"),
+    (lambda x: Laplace(scale=1, low=x, high=1), (1, 2), "high - low > 0"),
+    (lambda x: Gaussian(sigma=1, low=x, high=1), (1, 2), "high - low > 0"),
     (lambda x: Product(BitFlip(0.8, 0.3), 3).randomize(x, RNG), ([0, 1],), "inputs with last axes"),
     (BitFlip.symmetric, (-1.0, math.nan), "epsilon"),
     (BitFlip.asymmetric, (-1.0, math.nan), "epsilon"),
     (lambda n: BitFlip(0.8, 0.3).randomize(np.zeros(n, bool), RNG, (4,)), (3,), "broadcast to"),
     (Clipped, (BitFlip(0.8, 0.2), Clipped(LAPLACE)), "interval"),
     (lambda x: Clipped(LAPLACE).randomize(x, RNG), (*NO_LENGTH[2:], -math.inf), "inputs in"),
-    (lambda x: ComponentLaplace(x, 0.5), ((), TWICE), "distinct names"),
+    (lambda x: ComponentLaplace(x, 0.5), ((), TWICE), "unique names"),
     (lambda x: DiscreteLaplace(scale=1, low=0, high=x), (0, 0.2, 2.0**60), "low < high"),
     (lambda x: DiscreteLaplace(scale=x, low=0, high=1), (1e-4,), "scale"),
     (lambda x: DiscreteGaussian(sigma=x, low=0, high=1), (1e-4,), "sigma"),
@@ -46,9 +46,9 @@ CASES = [  # (constructor, arguments, expected words of the message)
     (lambda x: EmbeddingGaussian(**ROWS, user=(1.0,) * x, item=(1.0,) * 3), (2,), "same length"),
     (lambda x: EmbeddingGaussian(**ROWS, user=x, item=x), ((),), "above 0"),
     # An embedding projected to 0 makes every gradient 0, which reveals nothing: epsilon is finite.
-    (lambda x: EmbeddingGaussian(**ROWS, user=(x,), item=(1.0,)), (-1.0,), "always 0"),
-    (lambda x: COORDINATE.randomize([x, 0.0], RNG), (1.01,), "Clip, round or omit it"),
-    (lambda x: COORDINATE.draw_bits(np.array([x]), RNG), (1.01,), "Clip, round or omit it"),
+    (lambda x: EmbeddingGaussian(**ROWS, user=(x,), item=(1.0,)), (-1.0,), "in user"),
+    (lambda x: COORDINATE.randomize([x, 0.0], RNG), (1.01,), "Give inputs in this set"),
+    (lambda x: COORDINATE.draw_bits(np.array([x]), RNG), (1.01,), "Give inputs in this set"),
     (lambda x: VectorGaussian.calibrate(**GOAL, clip=x), NO_LENGTH, r"clip in \(0, inf\)"),
     (lambda x: find_gaussian_mu(1.0, x), NO_LENGTH, r"delta in \(0, 1\)"),
     (lambda x: find_gaussian_mu(x, 1e-5), (math.inf,), "finite epsilon"),

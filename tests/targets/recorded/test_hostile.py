@@ -86,16 +86,16 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "stray file": (lambda p: (p / "notes.txt").touch(), "got 'notes.txt'"),
     "stray file outside": (lambda p: (p.parents[1] / "run.sh").touch(), "got 'run.sh'"),
     "round by name": (lambda p: (p.parent / "first").mkdir(), "round's number"),
-    "round twice": (lambda p: (p.parent / "01").mkdir(), "each round once"),
+    "round twice": (lambda p: (p.parent / "01").mkdir(), "distinct rounds"),
     "two broadcasts": (
         lambda p: [save_file({}, p / f"broadcast{e}.safetensors") for e in ("", "-2")],
-        "one file broadcast",
+        "Remove one of them",
     ),
     "another shape": (lambda p: save(p, item=np.ones((2, ITEMS, 3))), "of shape (5, 2)"),
     "another component": (lambda p: save(p, mlp=np.ones((2, 3))), "the components item"),
     "a single number": (lambda p: save(p, item=np.array(1.0)), "one entry per message"),
     "fewer messages": (lambda p: save(p, item=np.ones((1, ITEMS, 2))), "one message per sender"),
-    "stray array": (lambda p: save(p, item__more=np.ones(2)), "NAME:counts"),
+    "stray array": (lambda p: save(p, item__more=np.ones(2)), "X:counts"),
     "rows without counts": (
         lambda p: save(p, item=np.ones((1, 2)), item__rows=np.array([0])),
         "item:rows and item:counts",
@@ -159,8 +159,8 @@ def test_senders_are_limited_by_the_given_memory(tmp_path: Path) -> None:
         ({"item:rows": np.array([0, 9, 1])}, "below 5"),
         ({"item:rows": np.array([3, 3, 1])}, "distinct row indices"),
         ({"item:rows": np.array([-1, 3, 1])}, "distinct row indices"),
-        ({"item:counts": np.array([2, 2])}, "3 indices of 'item', the sum"),
-        ({"item:counts": np.array([-1, 4])}, "3 indices of 'item', the sum"),
+        ({"item:counts": np.array([2, 2])}, "3 indices of 'item' and counts"),
+        ({"item:counts": np.array([-1, 4])}, "3 indices of 'item' and counts"),
         ({"item": np.ones((3, 4))}, "of shape (5, 2)"),
     ],
 )
@@ -201,8 +201,8 @@ def test_invalid_lists_are_refused(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"rows": [1, 2]}, "2 rows, not 5 of equal length"),
-        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "5 rows, not 5 of equal length > 0"),
+        ({"rows": [1, 2]}, "rows that are not 5 entries of one length"),
+        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "rows that are not 5 entries of one length > 0"),
         ({"rows": [1, 2, 3, 4, -5]}, "rows"),
         ({"version": 2}, "version=2: Input"),
         ({"code": 3}, "got 'code'"),
@@ -214,7 +214,7 @@ def test_invalid_lists_are_refused(
         ({"route": "post"}, "route='post'"),
         ({"channel": {"name": "os.system", "p": 1}}, "bit-flip, report"),
         ({"channel": {"name": "bit-flip", "p": 2.0, "q": 0.1}}, "p in [0, 1]"),
-        ({"channel": {"name": "bit-flip", "p": 0.5, "shape": 1}}, "not only numbers for p, q"),
+        ({"channel": {"name": "bit-flip", "p": 0.5, "shape": 1}}, "allowed: numbers for p, q"),
         (
             {"channel": {"name": "report", "epsilon": -1}},
             "where doubles hold its rates, got epsilon=-1",
@@ -274,9 +274,9 @@ def test_interactions_are_restored_without_unpickling(
     assert (found.interactions.name, found.interactions.titles) == (data.name, data.titles)
     assert np.array_equal(found.user_vectors, vectors)
     np.savez(tmp_path / "bad.npz", users=np.array([Harmful()], dtype=object))
-    with pytest.raises(InputError, match="Record it again"):
+    with pytest.raises(InputError, match="Make a new recording"):
         GroundTruth.read(tmp_path / "bad.npz")
     (tmp_path / "worse.npz").write_bytes(pickle.dumps(Harmful()))
-    with pytest.raises(InputError, match="Record it again"):
+    with pytest.raises(InputError, match="Make a new recording"):
         GroundTruth.read(tmp_path / "worse.npz")
     assert not (tmp_path / "harmed").exists()

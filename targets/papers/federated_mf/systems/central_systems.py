@@ -358,9 +358,8 @@ class GdDr(system.ReportingSystem, LocalMf):
         super().__post_init__()
         if not MIN_EPSILON <= self.report_epsilon <= MAX_EPSILON:
             raise InputError(
-                f"Expected epsilon / rounds from {MIN_EPSILON:g} to {MAX_EPSILON:g}, the range for "
-                f"floating-point numbers, got epsilon={self.epsilon!r} for rounds={self.rounds}. "
-                "Give an epsilon in this range times rounds."
+                f"Expected epsilon / rounds from {MIN_EPSILON:g} to {MAX_EPSILON:g}, got epsilon="
+                f"{self.epsilon!r} with rounds={self.rounds}. Change epsilon or rounds."
             )
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:

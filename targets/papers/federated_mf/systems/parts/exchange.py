@@ -473,7 +473,8 @@ class DropoutMechanism(Checked):
         settings.check_settings(self)
         if self.n_colluding >= self.n_users:
             raise InputError(
-                f"Expected n_colluding < n_users={self.n_users}, got {self.n_colluding}. Lower it."
+                f"Expected n_colluding < n_users={self.n_users}, got n_colluding="
+                f"{self.n_colluding}. Lower n_colluding."
             )
         self._min_variance()
 

@@ -56,7 +56,7 @@ class LowerBoundMechanism(Checked):
         check_settings(self)
         if not isinstance(self.mechanism, PrivacyCurve):
             raise InputError(
-                f"Expected mechanism with a method delta, got {self.mechanism}. Add delta to it."
+                f"Expected mechanism with a method delta, got {self.mechanism}. Give another one."
             )
 
     @property
