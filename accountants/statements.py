@@ -288,8 +288,8 @@ class Sizes:
         size: int | None = getattr(self, name)
         if size is None:
             raise UnknownSizeError(
-                f"Expected the number of {name} to convert a bound from {purpose}, got none. "
-                f"Give the argument sizes with {name}.",
+                f"Expected the number of {name}, to convert a bound from {purpose}, got None. "
+                f"Give this number as the field {name} of sizes.",
                 name,
             )
         return size
@@ -388,7 +388,7 @@ class Witness:
     def __post_init__(self) -> None:
         for name in ("probability_a", "probability_b"):
             if not getattr(self, name) >= 0:
-                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)!r}. Give 0 or 1.")
+                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)}. Give, e.g., 0.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

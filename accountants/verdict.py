@@ -398,11 +398,8 @@ def refutes(lower: Bound, upper: Bound | Claim) -> bool:
     The epsilon of ``lower`` must be larger, its delta at least as large, and its scope covered by
     the scope of ``upper`` (``Scope.covers``).
     """
-    return (
-        upper.scope.covers(lower.scope)
-        and lower.delta >= upper.delta
-        and exceeds(lower.epsilon, upper.epsilon)
-    )
+    is_comparable = upper.scope.covers(lower.scope) and lower.delta >= upper.delta
+    return is_comparable and exceeds(lower.epsilon, upper.epsilon)
 
 
 def refutes_assumptions(lower: Bound | None, upper: Bound | None) -> bool:
@@ -633,13 +630,13 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
         accounted.side is Side.UPPER and accounted.scope.covers(scope)
     ):
         raise InputError(
-            f"Expected `accounted` to be an upper bound that covers [{scope}], got a bound of side "
-            f"{accounted.side} for [{accounted.scope}]. Give an upper bound for [{scope}]."
+            f"Expected `accounted` to be an upper bound that covers [{scope}], got the "
+            f"{accounted.side} bound for [{accounted.scope}]. Give an upper bound for [{scope}]."
         )
     if measured is not None and not (measured.side is Side.LOWER and scope.covers(measured.scope)):
         raise InputError(
-            f"Expected `measured` to be a lower bound for [{scope}] or narrower, got a bound of "
-            f"side {measured.side} for [{measured.scope}]. Give a lower bound for [{scope}]."
+            f"Expected `measured` to be a lower bound for [{scope}] or a scope within it, got the "
+            f"{measured.side} bound for [{measured.scope}]. Give a lower bound for [{scope}]."
         )
 
 

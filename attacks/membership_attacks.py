@@ -69,7 +69,7 @@ class InteractionMembership:
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := assign_pseudonyms(view):
             if background.known_items is None:
-                raise InputError("Expected background.known_items, got None. Give users' items.")
+                raise InputError("Expected background.known_items, got None. Give known_items.")
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = compute_posterior(evidence)
             by_message = compute_sender_probs(chance, background.known_items[users])
@@ -157,7 +157,7 @@ class UserMembership:
         profiles, included = background.profiles, background.is_in_training
         if len(views := background.reference_views) < 2 or profiles is None or included is None:
             raise InputError(
-                "Expected background with profiles, is_in_training, >= 2 reference_views, got "
+                "Expected background with profiles, is_in_training and >= 2 reference_views, got "
                 f"{type(profiles).__name__}, {type(included).__name__}, {len(views)}. Give all 3."
             )
         features = _measure_features(view, profiles)
@@ -184,8 +184,8 @@ def _measure_features(view: View, profiles: sparse.csr_array) -> Floats:
             parts.append(profile_fit.infer_participation(view, profiles)[:, None])
         if not parts:
             raise InputError(
-                "Expected few enough users to compute their messages in "
-                f"{profile_fit.MAX_EMULATION_SECONDS:g} s, got {profiles.shape[0]}. Use fewer."
+                f"Expected at most {profile_fit.count_max_profiles(view):,} users in "
+                f"background.profiles, got {profiles.shape[0]:,}. Give profiles of fewer users."
             )
         features = np.concatenate(parts, axis=1)
         view.cache[_MEMO] = profiles, features

@@ -123,4 +123,4 @@ def _is_number(value: Any) -> bool:
 
 
 def _refuse_constant(constant: str) -> Any:
-    raise InputError(f"Expected finite numbers in the event, got {constant}. Replace it.")
+    raise InputError(f"Expected finite numbers in the event, got {constant}. Give finite ones.")

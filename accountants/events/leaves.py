@@ -295,7 +295,8 @@ def _add_leaves(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent
     if isinstance(event, SelfComposedDpEvent):
         if event.count != int(event.count) or event.count < 1:
             raise InputError(
-                f"Expected whole count >= 1 in SelfComposedDpEvent, got {event.count!r}. Change it."
+                f"Expected SelfComposedDpEvent.count as a whole number >= 1, got {event.count!r}. "
+                "Give the number of repetitions of the event."
             )
         _add_leaves(event.event, times * int(event.count), totals)
     elif isinstance(event, ComposedDpEvent):
@@ -347,8 +348,11 @@ def check_parameters(leaf: DpEvent) -> None:
 
 def _check_mixture(leaf: MixtureOfGaussiansDpEvent) -> None:
     shifts, chances = leaf.sensitivities, leaf.sampling_probs
-    if not len(shifts) == len(chances) > 0:
-        raise _refuse(leaf, "sampling_probs", chances, expected="with one entry per sensitivity")
+    if not len(shifts):
+        raise _refuse(leaf, "sensitivities", shifts, expected="with at least one entry")
+    if len(shifts) != len(chances):
+        wanted = f"with one entry for each of {len(shifts)} sensitivities"
+        raise _refuse(leaf, "sampling_probs", chances, expected=wanted)
     if not all(_is_within(shift, 0.0, sys.float_info.max) for shift in shifts):
         raise _refuse(leaf, "sensitivities", shifts, expected="finite and >= 0")
     if not all(_is_within(p, 0.0, 1.0) for p in chances) or abs(math.fsum(chances) - 1.0) > 1e-9:
@@ -361,6 +365,6 @@ def _is_within(value: Any, low: float, high: float) -> bool:
 
 def _refuse(leaf: DpEvent, name: str, value: Any, expected: str) -> InputError:
     return InputError(
-        f"Expected {name} {expected} in {type(leaf).__name__}, got {name}={value!r}. "
+        f"Expected {name} {expected} in {type(leaf).__name__}, got {name}={value!r:.60}. "
         f"Correct {name}."
     )

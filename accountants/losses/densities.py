@@ -59,8 +59,9 @@ class MixturePart:
         scaled = self.step >= 0.0 and (self.sd == 0.0 or (normal and 1e-150 < self.sd < 1e150))
         if not (np.isfinite(numbers).all() and self.weight > 0.0 and wide and scaled and vanishes):
             raise InputError(
-                "Expected weight > 0, low < high, step >= 0, sd = 0 or in (1e-150, 1e150), and "
-                f"infinite ends only where the density decays, got {self}. Change the wrong field."
+                "Expected finite fields with weight > 0, low < high and step >= 0, sd = 0 or sd in "
+                "(1e-150, 1e150) with rate = step = 0, and infinite low or high only where the "
+                f"density decays, got {self}. Correct each field that violates this."
             )
 
 
@@ -321,8 +322,8 @@ def align_mixtures(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict
                 terms.append(ExpTerm.from_part(part))
             elif not _continues_a_piece(piece, mixture.pieces):
                 raise InputError(
-                    f"Expected density pieces wider than rounding ({EQUALITY_TOLERANCE} of their "
-                    f"ends), got {piece}. Replace this piece by a point (atom) of its weight."
+                    f"Expected each piece of a density wider than {EQUALITY_TOLERANCE:g} times "
+                    f"its ends, got {piece}. Replace this piece by an atom of the same weight."
                 )
         points: dict[float, float] = {}
         for value, mass in mixture.atoms.items():
@@ -372,15 +373,15 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
     steps = {term.step for term in [*sides[0], *sides[1]]}
     if len(steps) > 1:
         raise InputError(
-            f"Expected discrete noise of one grid step, got the steps {sorted(steps)}. Scale "
-            "the noise by the same factor for every input."
+            f"Expected the same grid step for all discrete noise, got steps {sorted(steps)}. "
+            "Scale the noise by the same factor for every input."
         )
     lattices: list[Lattice] = []
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
         if term.step < 1e4 * EQUALITY_TOLERANCE * abs(term.argmax):
             raise InputError(
                 f"Expected noise with a step >= {1e4 * EQUALITY_TOLERANCE * abs(term.argmax):g} at "
-                f"the output {term.argmax}, got the step {term.step}. Count outputs in steps."
+                f"the output {term.argmax}, got step={term.step}. Give noise with a larger step."
             )
         fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.argmax)))
         lattice = next(fits, None)

@@ -131,11 +131,8 @@ def bound_divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
         swapped = "1 - e^epsilon + e^epsilon * bound_divergence(q, p, -epsilon)"
         raise InputError(f"Expected epsilon >= 0, got {epsilon}. For epsilon < 0, use {swapped}.")
     parts = [stretches.bound_excess(epsilon) for stretches in _split_supports(p, q)]
-    return (
-        DivergenceRange(*map(math.fsum, zip(*parts, strict=True)))
-        if parts
-        else DivergenceRange(0, 0, 0, 0)
-    )
+    sums: Iterable[float] = map(math.fsum, zip(*parts, strict=True)) if parts else (0, 0, 0, 0)
+    return DivergenceRange(*sums)
 
 
 @dataclass(frozen=True)

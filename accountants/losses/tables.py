@@ -123,9 +123,10 @@ class ProbabilityTable:
         together, all_tried = self._list_joint_outputs()
         if not all_tried:
             raise InputError(
-                "Expected n_groups=1, or 2 inputs and n_copies low enough to try all input pairs, "
-                f"got {len(self.log_probs)} inputs, n_groups={self.n_groups}, "
-                f"n_copies={self.n_copies}. Set n_groups=1, or use compute_bound for a lower bound."
+                "Expected n_groups=1, or 2 inputs with n_copies**2 * (n_groups + 1) at most "
+                f"{6 * _MOST_PRODUCTS:,}, got {len(self.log_probs)} inputs, n_groups="
+                f"{self.n_groups}, n_copies={self.n_copies}. Set n_groups=1, or use compute_bound "
+                "for a lower bound."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 

@@ -158,14 +158,18 @@ def can_infer_participation(view: View, n_profiles: int = 1) -> bool:
     messages of ``n_profiles`` users must not take too long.
     """
     public = view.public
-    if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
-        return False
-    seconds = n_profiles * public.device_code.call_seconds
-    if n_profiles > MAX_PROFILES or seconds > MAX_EMULATION_SECONDS:
+    is_split = public.item_rows is not None or public.n_silos is not None
+    if is_split or max(1, n_profiles) > count_max_profiles(view):
         return False
     if _MEMO not in view.cache:
         view.cache[_MEMO] = _is_exact(view)
     return bool(view.cache[_MEMO])
+
+
+def count_max_profiles(view: View) -> int:
+    """Returns the largest number of users whose messages the known code computes fast enough."""
+    seconds = max(1e-9, getattr(view.public.device_code, "call_seconds", np.inf))
+    return int(min(MAX_PROFILES, MAX_EMULATION_SECONDS / seconds))
 
 
 def _is_exact(view: View) -> bool:

@@ -88,9 +88,7 @@ class ShadowReader:
         if view.public.device_code is None or view.public.item_rows is not None or not sent:
             return uploads.make_refusal(view, "messages whose senders' code can be run")
         if (numbers := _message_size(view)) * MIN_SHADOWS > MAX_SHADOW_ENTRIES:
-            return (
-                f"{MIN_SHADOWS} messages of {numbers:,} numbers are too large to simulate at once."
-            )
+            return f"{MIN_SHADOWS} messages of {numbers:,} numbers are too large to simulate."
         return ""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -175,7 +173,8 @@ def run_on_accepted(
             )
         if len(places) < min_accepted:
             raise InputError(
-                f"Expected code for {min_accepted} histories, got {len(places)}. Mend it:{left_out}"
+                f"Expected client code that accepts >= {min_accepted} simulated histories, got "
+                f"{len(places)} of them. Correct this code.{left_out}"
             )
 
 

@@ -290,7 +290,7 @@ class ClassGuess:
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.scores).all():
-            raise ArithmeticError("Expected finite class scores, got inf or NaN. Rescale features.")
+            raise ArithmeticError("Expected finite scores, got inf or NaN. Rescale the features.")
 
 
 @dataclass(frozen=True, kw_only=True)

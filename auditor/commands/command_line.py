@@ -151,7 +151,7 @@ def _run_command() -> int:
         return EXIT_CLOSED_PIPE
     except OSError as error:
         code = EXIT_BAD_INPUT if error.errno == errno.ENAMETOOLONG else EXIT_ERROR
-        return _refuse(f"Expected access to a file, got: {error}. Check path and disk.", code)
+        return _refuse(f"Expected access to a file, got: {error}. Check its path and disk.", code)
     except Exception as error:
         if callable(message := getattr(error, "format_message", None)):
             return _refuse(_format_usage_error(error, message()), EXIT_BAD_INPUT)

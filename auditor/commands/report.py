@@ -60,8 +60,8 @@ def command(
         shown = "--by-attack" if target is None else repr(target)
         if gate != DEFAULT_GATE or baseline or figures or tables or (target and by_attack):
             raise InputError(
-                f"Expected {shown} without other options, got another, such as --figures. "
-                f"Leave out the others or {shown}."
+                f"Expected {shown} without other options, got also another option. "
+                f"Leave out all other options, or leave out {shown}."
             )
         if target is None:
             terminal.print_advantages(record, Console())

@@ -137,8 +137,8 @@ def _finite_worst_case(mechanism: Mechanism) -> WorstCase:
     worst_case = mechanism.worst_case()
     if worst_case is None or not worst_case.exhaustive:
         raise InputError(
-            f"Expected a mechanism with finitely many outputs or a method delta, got {mechanism}. "
-            "Add this method, or measure epsilon with an estimator."
+            "Expected a mechanism with finitely many outputs or a method `delta`, got "
+            f"{mechanism}. Add this method, or measure epsilon with an estimator."
         )
     return worst_case
 

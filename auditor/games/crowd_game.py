@@ -488,5 +488,5 @@ def _select_readable(
     read = {scope: values for scope, values in deltas.items() if not refused[scope.vantage]}
     if deltas and not read:
         reasons = "; ".join(f"{vantage}: {why}" for vantage, why in refused.items())
-        raise InputError(f"Expected messages that `by` can read, got: {reasons} Omit `by`.")
+        raise InputError(f"Expected an attack `by` that reads messages, got: {reasons} Omit `by`.")
     return read

@@ -166,12 +166,12 @@ class Trial:
         guess = self.attack.infer(view, background, self.rng)
         if not isinstance(guess, kind):
             name, got = f"{self.attack_name}.infer", type(guess).__name__
-            raise TypeError(f"Expected {kind.__name__} from {name}, got {got}. Correct infer.")
+            raise TypeError(f"Expected {kind.__name__} from {name}, got {got}. Correct {name}.")
         for part in fields(guess):
             values = getattr(guess, part.name)
             if isinstance(values, np.ndarray) and np.isnan(values).any():
-                name = f"{self.attack_name}.{part.name}"
-                raise ArithmeticError(f"Expected {name} without NaN, got NaN. Correct infer().")
+                name = f"{part.name} from {self.attack_name}.infer"
+                raise ArithmeticError(f"Expected {name} without NaN, got NaN. Correct infer.")
         return guess
 
     def estimate_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:

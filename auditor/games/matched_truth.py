@@ -125,7 +125,7 @@ def _read_senders(path: Path) -> dict[str, str]:
                 if len(row) != 2 or row[0] in users:
                     raise InputError(
                         f"Expected one line sender,user per sender in {path}, got "
-                        f"{','.join(row)!r:.60} in line {rows.line_num}. Correct or remove it."
+                        f"{','.join(row)!r:.60} in line {rows.line_num}. Correct this line."
                     )
                 users[row[0]] = row[1]
     except (UnicodeDecodeError, csv.Error) as error:
@@ -182,7 +182,7 @@ def _reindex_items(
     if (column < 0).all():
         raise InputError(
             f"Expected true data with the recording's items, such as {ids[0]!s:.40}, got others, "
-            f"such as {items[0]!s:.40}. List these as items in the manifest."
+            f"such as {items[0]!s:.40}. Name items in the manifest as the true data do."
         )
     table = interactions.ratings
     is_recorded = column[table.indices] >= 0

@@ -67,7 +67,7 @@ def estimate_mean(
     """
     data = np.asarray(values, dtype=np.float64)
     if len(bad := data[~np.isfinite(data)]) or not len(data):
-        raise InputError(f"Expected a finite value per user, got {bad[:1]}. Give finite values.")
+        raise InputError(f"Expected finite values, got {next(iter(bad), 'none')}. Give numbers.")
     replicates = draw_bootstrap_weights(len(data), rng) @ data / len(data)
     return make_bootstrap_interval(float(data.mean()), replicates, len(data), confidence, min_value)
 
@@ -345,7 +345,7 @@ def get_weighted_rocs(
     if np.isnan(scores).any():
         raise InputError("Expected scores without NaN, got NaN. Let the attack return numbers.")
     if members.all() or not members.any():
-        raise InputError("Expected members and non-members, got one kind only. Add the other kind.")
+        raise InputError("Expected True and False in members, got only one of them. Add the other.")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.append(ranked[1:] != ranked[:-1], True)

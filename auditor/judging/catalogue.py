@@ -198,8 +198,8 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
         repaired = _evaluate_claim(paper, entry, {**entry.settings, **entry.repaired})
         if repaired is not None and repaired.verdict in (Verdict.VIOLATED, Verdict.UNSOUND):
             raise InputError(
-                f"Expected the repaired variant ({dict(entry.repaired)}) not to be "
-                f"{repaired.verdict}, got: {repaired.reason} Correct its settings."
+                f"Expected the claim to hold with repaired settings {dict(entry.repaired)}, got "
+                f"{repaired.verdict}: {repaired.reason} Correct the key 'repaired' in claims.toml."
             )
     computed = paper.compute_numbers(entry)
     if finding is None and not computed:

@@ -179,7 +179,7 @@ def audit_system(
         if given:
             raise InputError(
                 f"Expected a function as client for the settings {', '.join(given)}, got a system. "
-                "Pass the settings to wrap_system."
+                "Leave the settings out, or pass them to wrap_system."
             )
         target = apply_claims(convert_to_target(client, type(client).__name__), claims)
     else:

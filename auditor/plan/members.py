@@ -57,7 +57,7 @@ def parse_pairs(form: str, example: str, given: Sequence[str]) -> dict[str, str]
         if not (name and equals and value):
             raise InputError(f"Expected {form}, got {text!r}. Write, for example, {example}.")
         if name in values:
-            raise InputError(f"Expected {form} once for {name}, got it twice. Remove one of them.")
+            raise InputError(f"Expected {form} once for {name}, got two of these. Remove one.")
         values[name] = value
     return values
 
@@ -213,7 +213,7 @@ def add_tuned_settings(
     """
     learns = given.get(LEARNS_SETTING_NAME, False)
     if not isinstance(learns, bool):
-        asked = f"Expected true or false for {name} learns, got {shorten_repr(learns)}."
+        asked = f"Expected true or false for learns of {name}, got {shorten_repr(learns)}."
         raise PlanError(f"{asked} Give one of them.", *location, LEARNS_SETTING_NAME)
     if not learns:
         return dict(given)
@@ -314,12 +314,12 @@ def _check_setting(
             fits = value.is_integer()
             value = int(value) if fits else value
     if not fits or isinstance(value, Mapping):
-        got = f"for {name} {key}, got {shorten_repr(value)}"
+        got = f"for {key} of {name}, got {shorten_repr(value)}"
         raise PlanError(f"Expected {kind} {got}. Correct the value.", *location)
     if not isinstance(value, str) and MAX_SETTING < abs(value) < math.inf:
         raise PlanError(
-            f"Expected a number from -{MAX_SETTING:.0e} to {MAX_SETTING:.0e} for {name} {key}, got "
-            f"{shorten_repr(value)}. Give a number in this range.",
+            f"Expected a number from -{MAX_SETTING:.0e} to {MAX_SETTING:.0e} for {key} of {name}, "
+            f"got {shorten_repr(value)}. Give a number in this range.",
             *location,
         )
     return value

@@ -54,8 +54,8 @@ def import_object(text: str) -> Any:
             if error.name not in (module, module.partition(".")[0]):
                 raise
             raise InputError(
-                f"Expected a module {module!r} for {text!r}, found none in {here} or among "
-                "installed packages. Check the name; it must not end in .py."
+                f"Expected a module {module!r} for {text!r}, got none in {here} or among "
+                "installed packages. Correct the module's name, which must not end in .py."
             ) from error
         for part in name.split("."):
             if not hasattr(value, part):

@@ -95,14 +95,14 @@ class DaskCluster:
         except (OSError, ValueError, AssertionError) as error:  # a busy scheduler asserts
             raise InputError(
                 f"Expected a Dask scheduler and workers at {address!r}, got {type(error).__name__}"
-                f" in {_LOOK} s. Start scheduler and workers, or correct --address."
+                f" in {_LOOK} s. Start a scheduler and workers, or correct --address."
             ) from error
         threads = max(client.nthreads().values())
         if threads > 1:
             client.close()
             raise InputError(
-                f"Expected Dask workers with one thread each, got a worker with {threads}. Start "
-                "them with --nthreads 1, and with the number of cores as --nworkers."
+                f"Expected Dask workers with one thread each, got a worker with {threads} threads. "
+                "Start workers with --nthreads 1, and with the number of cores as --nworkers."
             )
         return cls(client)
 

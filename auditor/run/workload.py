@@ -245,10 +245,10 @@ def count_half_trainings(target: Target, interactions: Interactions, *, quick: b
         count, limit = game.QUICK_N_HALVES, game.QUICK_MAX_HALVES_SECONDS
     seconds = count * Workload.estimate(target, interactions).training_seconds / 2
     if seconds > limit:
-        remedy = "without --quick" if quick else "fewer users"
+        slow = not quick or seconds >= game.MAX_HALVES_SECONDS / 2
         raise InputError(
             f"The {count} trainings on halves would take about {seconds:,.0f} seconds, but the "
-            f"limit is {limit:,.0f} seconds. Audit {remedy}."
+            f"limit is {limit:,.0f} seconds. Audit {'fewer users' if slow else 'without --quick'}."
         )
     return count
 

@@ -437,8 +437,8 @@ class AccountRequest:
         check_settings(self)
         if self.event is not None and (self.rate or self.users or self.shuffle):
             raise InputError(
-                f"Expected event without rate, users and shuffle, got {self.rate}, {self.users}, "
-                f"{self.shuffle}. Leave them out, because the event defines the sampling."
+                f"Expected event without rate, users and shuffle, got rate={self.rate}, "
+                f"users={self.users}, shuffle={self.shuffle}. State the sampling in the event only."
             )
         if self.gaussian is not None and self.delta == 0.0:
             raise InputError(
@@ -460,13 +460,13 @@ class AccountRequest:
         if (self.sampling == "fixed") != (self.users is not None):
             raise InputError(
                 f"Expected users if and only if sampling is fixed, got sampling={self.sampling} "
-                f"and users={self.users}. Give users for fixed sampling, otherwise leave it out."
+                f"and users={self.users}. Give users for fixed sampling, and only then."
             )
         clipped = self.unit == Unit.INTERACTION and not self.is_local
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
-                "Expected interactions_per_user only if unit=interaction and noise is on sums, got "
-                f"unit={self.unit}, noise on reports={self.is_local}. Omit interactions_per_user."
+                "Expected interactions_per_user only for unit=interaction and noise on sums, got "
+                f"{self.unit} and {'reports' if self.is_local else 'sums'}. Leave the number out."
             )
         if self.rate is not None and self.users is not None:
             drawn = self.rate * self.users

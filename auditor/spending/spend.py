@@ -57,7 +57,7 @@ def solve_setting(
     """
     check_epsilon(target_epsilon)
     if not 0.0 < target_epsilon < math.inf:
-        raise InputError(f"Expected target_epsilon in (0, inf), got {target_epsilon!r}. Give 1.0.")
+        raise InputError(f"Expected 0 < target_epsilon < inf, got {target_epsilon!r}. Give 1, e.g.")
     name, users, noise = request.missing_setting, request.users, request.noise
     if not name:
         raise InputError(
@@ -308,7 +308,7 @@ def _resolve(
         if missing:
             raise InputError(
                 f"Expected claimed_epsilon to take only the given settings {', '.join(settings)}, "
-                f"got its parameter {missing[0]}. Give the setting {missing[0]} too."
+                f"got its parameter {missing[0]}. Give this setting, or a default of the parameter."
             )
         with convert_to_input_error("the accountant"):
             claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})

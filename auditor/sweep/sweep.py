@@ -164,8 +164,8 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
     if lost or fewer:
         less = f"training {fewer[0]}" if fewer else f"{lost[0].target} with {lost[0].settings}"
         raise InputError(
-            f"Expected a grid that includes the sweep in {out}, got a grid without {less}. Add it, "
-            "or give another directory with --out, or --force to replace the sweep."
+            f"Expected a grid that includes the sweep in {out}, got a grid without {less}. "
+            "Add this part, or give another directory with --out, or --force to replace the sweep."
         )
 
 

@@ -102,7 +102,7 @@ class TracedArray(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         if options.pop("where", True) is not True or method in ("at", "reduceat"):
-            raise NotTraced(f"tracing supports no where=, at or reduceat of numpy.{ufunc.__name__}")
+            raise NotTraced(f"numpy.{ufunc.__name__} with where=, at or reduceat is not supported")
         dtype = options.pop("dtype", None)
         given = {} if dtype is None else {"dtype": dtype}
         symbolic = any(map(_is_symbolic, inputs))
@@ -129,7 +129,7 @@ class TracedArray(np.ndarray):
             return result
         if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
             if _is_symbolic(result):
-                raise NotTraced("the code writes draws into an existing array. Make a new one")
+                raise NotTraced("the code writes draws into an existing array. Make a new array")
             result = result.to_concrete()
         if symbolic and not np.can_cast(dtype, out[0].dtype, "same_kind"):
             raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")

@@ -218,10 +218,10 @@ class CallGate(ABC):
         self.count_steps(len(self.name_reads) + _CALL * len(self.reads))
         for (_, name), (names, value) in self.name_reads.items():
             if names.get(name) is not value:
-                raise StateChanged(f"the code reads {name}, which other code changes. Pass it in")
+                raise StateChanged(f"the code reads {name}, which changes meanwhile. Keep it fixed")
         for value, before in self.reads.values():
             if _read_content(value) != before:
-                raise StateChanged("the code reads an object that other code changes. Pass it in")
+                raise StateChanged("the code reads an object that changes meanwhile. Keep it fixed")
 
     def call_allowed_compiled(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str

@@ -490,6 +490,6 @@ def iterate_paths(
         taken, options = decisions.pop()
         decisions.append((taken + 1, options))
     raise NotTraced(
-        f"the random draws lead to more than {MAX_PATHS:,} paths. Replace if by numpy.where or "
-        "by arithmetic on arrays, which do not branch"
+        f"the random draws lead to more than {MAX_PATHS:,} paths. Replace each 'if' by numpy.where "
+        "or by arithmetic on arrays, which do not branch"
     )

@@ -291,7 +291,7 @@ def _cover_values(
             if not remaining[source]:
                 del remaining[source]
         if min_count < 0 and before == (len(pieces), remaining):
-            raise NotTraced("the output depends on a draw of another call. Draw in each call")
+            raise NotTraced("the output depends on a draw of another call. Draw again in each call")
         known = path.sample_draws(draws, limits) or path.sample_draws(draws, path.limits)
         if known is None:
             raise NotTraced("a branch of the code is too unlikely to be checked by a replay")

@@ -64,7 +64,7 @@ class Symbol:
             confined = {}
             for source, cell in cells.items():
                 if source in self.path.used_up:
-                    raise NotTraced("a draw in a sum or seed is used a second time. Draw anew")
+                    raise NotTraced("a draw in a sum or seed is used again. Use a new draw there")
                 kept = source.intersect_cells(cell, limits[source]) if source in limits else cell
                 if not kept:
                     break

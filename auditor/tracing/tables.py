@@ -207,7 +207,7 @@ def _iter_entries(
         yield tuple(key), OutputMass(mass * smooth / total, cells, dense)
     for number, weight in mixture.atoms.items():
         if len(noises) > 1:
-            raise NotTraced("several output numbers hold the same rounded noise. Return it once")
+            raise NotTraced("several output numbers hold the same rounded noise. Return only one")
         at = tuple(number if value is DENSITY_SLOT else value for value in key)
         yield at, OutputMass(weight * share, cells, has_underflow=cut)
 
@@ -237,7 +237,7 @@ def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
     plain = any(DENSITY_SLOT not in key for table in tables for key in table)
     tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
     if len({place for place, _ in lattices}) > 1 or (tied and plain):
-        raise NotTraced("several numbers of the output hold the same integer noise. Return it once")
+        raise NotTraced("several output numbers hold the same integer noise. Return only one")
     for table in tables if lattices else ():
         for other in list(table):
             for place, number in enumerate(other):

@@ -61,7 +61,7 @@ def test_every_tested_kind_of_event_is_read() -> None:
         (json.dumps(NOISE | {"noise_multiplier": float("nan")}), "got NaN"),
         (json.dumps(NOISE | {"noise_multiplier": 10**400}), "Expected a number"),
         (json.dumps({"type": "SelfComposedDpEvent", "event": NOISE, "count": 1.5}), "whole number"),
-        (json.dumps({"type": "SelfComposedDpEvent", "event": NOISE, "count": 0}), "count >= 1"),
+        (json.dumps({"type": "SelfComposedDpEvent", "event": NOISE, "count": 0}), "number >= 1"),
         ('{"type": "SelfComposedDpEvent", "event": 1, "count": 1}', "event as type"),
         ('{"type": "ComposedDpEvent", "events": {}}', "a list of events"),
         ('{"type": "ShuffledDpEvent", "epsilon": 1, "n_users": 9, "binary": 1}', "true or false"),

@@ -349,7 +349,7 @@ def test_a_sliver_without_adjacent_density_is_refused(low: float) -> None:
     sliver = Mixture(
         (*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9), MixturePart(1e-13, low, low + 1e-13))
     )
-    with pytest.raises(InputError, match="Expected density pieces wider"):
+    with pytest.raises(InputError, match="Expected each piece of a density wider"):
         bound_log_ratio(sliver, mix(*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9)))
 
 

@@ -276,7 +276,7 @@ def test_histories_at_which_the_code_fails_are_left_out_and_counted() -> None:
 
 def test_code_that_fails_at_all_simulated_histories_is_refused_with_its_error() -> None:
     known = {tuple(np.flatnonzero(each)) for each in draw_users()}
-    with pytest.raises(InputError, match=r"code for .* histories, got.*cannot be empty"):
+    with pytest.raises(InputError, match=r"client code that .* histories, got.*cannot be empty"):
         read_client(fail_at(lambda history: tuple(history.items) not in known))
 
 

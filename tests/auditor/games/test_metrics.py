@@ -223,7 +223,7 @@ def test_scores_without_a_metric_are_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="NaN"):
         metrics.get_auc(np.array([1.0, np.nan]), np.array([True, False]))
-    with pytest.raises(InputError, match="got one kind only"):
+    with pytest.raises(InputError, match="got only one of them"):
         metrics.get_auc(np.arange(2.0), np.array([True, True]))
     with pytest.raises(InputError, match="finite"):
         metrics.estimate_mean(np.array([]), confidence=0.9, rng=rng)

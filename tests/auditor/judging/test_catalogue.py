@@ -233,5 +233,5 @@ def test_a_broken_entry_is_named(broken: dict[str, Any], message: str) -> None:
 def test_a_repair_that_stays_refuted_is_an_error() -> None:
     (violated,) = find_entries("6")
     repaired = violated.model_copy(update={"repaired": {"keep": 0.95}})
-    with pytest.raises(InputError, match=r"Catalogue entry 6 .*not to be VIOLATED"):
+    with pytest.raises(InputError, match=r"Catalogue entry 6 .*repaired settings.*got VIOLATED"):
         judge_entry(load_papers()["dplcf"], repaired)

@@ -184,7 +184,7 @@ def test_given_settings_override_tuned_ones(
 
 @pytest.mark.parametrize("value", ["yes", 1, 0.0])
 def test_learns_is_a_boolean(value: Any) -> None:
-    with pytest.raises(InputError, match="true or false for fcf learns"):
+    with pytest.raises(InputError, match="true or false for learns of fcf"):
         make_target("fcf", Plan(settings={"fcf": {"learns": value}}))
 
 

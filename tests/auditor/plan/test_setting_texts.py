@@ -74,12 +74,12 @@ def test_bad_settings_are_refused(given: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("laplace", ["scale=abc", "low=0", "high=1"], "a number for laplace scale, got 'abc'"),
-        ("bit-flip", ["p=true", "q=0.2"], "a number for bit-flip p, got True"),
+        ("laplace", ["scale=abc", "low=0", "high=1"], "a number for scale of laplace, got 'abc'"),
+        ("bit-flip", ["p=true", "q=0.2"], "a number for p of bit-flip, got True"),
         (
             "vector-gaussian",
             ["dimension=2.5", "sigma=1", "clip=1"],
-            "a whole number for vector-gaussian dimension",
+            "a whole number for dimension of vector-gaussian",
         ),
         ("product", [], "whose settings are numbers"),
     ],

@@ -178,8 +178,8 @@ def lattices_of_two_places(x: int, rng: Rng) -> list[int]:
         (lambda x, rng: [x, rng.pareto(1)], "tracing does not support Generator.pareto"),
         (add_noise_to_time, "the noise is too small relative to the number to which it is added"),
         (differ_by_rounding, "two output numbers differ only by rounding"),
-        (lattice_and_row, "several numbers of the output hold the same integer noise"),
-        (lattices_of_two_places, "several numbers of the output hold the same integer noise"),
+        (lattice_and_row, "several output numbers hold the same integer noise"),
+        (lattices_of_two_places, "several output numbers hold the same integer noise"),
     ],
 )
 def test_code_that_cannot_be_traced_is_sampled_with_a_reason(

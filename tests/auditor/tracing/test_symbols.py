@@ -73,7 +73,7 @@ def _one_coin_of_two_noises(x: float, rng: Rng) -> Any:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (_used_again, "used a second time"),
+        (_used_again, "is used again"),
         (_known_in_part, "no known density"),
         (_one_coin_of_two_noises, "two noises that depend on the same random draws"),
     ],

@@ -482,13 +482,13 @@ def _swallowed(x: int, rng: Rng) -> Any:
         (_compared, "compares one noise"),
         (_an_object, "uses an object in the output"),
         (_swallowed, "vonmises"),
-        (_seeded_twice, "used a second time"),
-        (_seed_released, "used a second time"),
+        (_seeded_twice, "is used again"),
+        (_seed_released, "is used again"),
         (_seed_of_few, "not a fresh random draw"),
-        (_seed_of_one_half, "used a second time"),
+        (_seed_of_one_half, "is used again"),
         (_known_seed, "not a fresh random draw"),
         (_bent, r"supports Generator\.beta"),
-        (_steps_by_the_input, "discrete noise of one grid step"),
+        (_steps_by_the_input, "the same grid step for all discrete noise"),
     ],
 )
 def test_code_that_is_not_traced_is_refused_with_a_reason(function: Any, reason: str) -> None:
