@@ -226,7 +226,7 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
             ratings[place] = value
         return ratings
 
-    def pair(first: str, second: str, *histories: NDArray[np.float32]) -> CanarySet:
+    def make_set(first: str, second: str, *histories: NDArray[np.float32]) -> CanarySet:
         """Set with one canary. ``first`` and ``second`` name the items rated in its two
         ``histories``.
         """
@@ -244,29 +244,29 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
     elif scope.protects_rating_value:
         if high > low:
             lowest = history(single, value=low)
-            yield pair(f"{text} with {high:g}", f"{text} with {low:g}", history(single), lowest)
+            yield make_set(f"{text} with {high:g}", f"{text} with {low:g}", history(single), lowest)
             first, last = (f"{text} with {end:g} and {old} other items" for end in (high, low))
-            yield pair(first, last, history(single, known), history(known) + lowest)
+            yield make_set(first, last, history(single, known), history(known) + lowest)
     elif scope.unit is not Unit.USER and scope.adjacency is Adjacency.REPLACE:
-        yield pair(text, "another new item", history(single), history(another))
+        yield make_set(text, "another new item", history(single), history(another))
     elif scope.unit is not Unit.USER:
-        yield pair(text, "nothing", history(single), nothing)
-        yield pair("two new items", "one new item", history(single, another), history(another))
+        yield make_set(text, "nothing", history(single), nothing)
+        yield make_set("two new items", "one new item", history(single, another), history(another))
         both = history(single, known), history(known)
-        yield pair(f"{text} and all {old} other items", "only the other items", *both)
+        yield make_set(f"{text} and all {old} other items", "only the other items", *both)
     else:
         if scope.adjacency is not Adjacency.ADD_REMOVE:
             count, all_new_or_old = N_NEW_ITEMS // 2, (history(new), history(known))
-            yield pair(text, "another new item", history(single), history(another))
-            yield pair(f"{count} new items", f"{count} others", history(half), history(rest))
-            yield pair(f"{N_NEW_ITEMS} new items", f"{old} other items", *all_new_or_old)
+            yield make_set(text, "another new item", history(single), history(another))
+            yield make_set(f"{count} new items", f"{count} others", history(half), history(rest))
+            yield make_set(f"{N_NEW_ITEMS} new items", f"{old} other items", *all_new_or_old)
             if several:
                 second = f"the canary rated {old} other items and has other attributes"
                 names = f"the canary rated {N_NEW_ITEMS} new items", second
                 yield canary(names, all_new_or_old, several)
-        yield pair(text, "nothing", history(single), nothing)
-        yield pair(f"{N_NEW_ITEMS} new items", "nothing", history(new), nothing)
-        yield pair(f"all {total} items", "nothing", history(known, new), nothing)
+        yield make_set(text, "nothing", history(single), nothing)
+        yield make_set(f"{N_NEW_ITEMS} new items", "nothing", history(new), nothing)
+        yield make_set(f"all {total} items", "nothing", history(known, new), nothing)
 
 
 def make_real_user_canaries(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
@@ -380,22 +380,22 @@ def add_user(
     return join_users(population, user)
 
 
-def join_users(crowd: Interactions, more: Interactions) -> Interactions:
+def join_users(first: Interactions, second: Interactions) -> Interactions:
     """Concatenates the users of two data sets with the same catalogue."""
     times = None
-    if crowd.timestamps is not None and more.timestamps is not None:
-        times = np.concatenate([crowd.timestamps, more.timestamps])
+    if first.timestamps is not None and second.timestamps is not None:
+        times = np.concatenate([first.timestamps, second.timestamps])
     return replace(
-        crowd,
-        users=np.append(crowd.users, crowd.users.max(initial=-1) + 1 + np.arange(more.n_users)),
-        ratings=sparse.csr_array(sparse.vstack([crowd.ratings, more.ratings], format="csr")),
+        first,
+        users=np.append(first.users, first.users.max(initial=-1) + 1 + np.arange(second.n_users)),
+        ratings=sparse.csr_array(sparse.vstack([first.ratings, second.ratings], format="csr")),
         timestamps=times,
         attributes={
             name: Attribute(
-                codes=np.concatenate([each.codes, more.attributes[name].codes]),
+                codes=np.concatenate([each.codes, second.attributes[name].codes]),
                 categories=each.categories,
             )
-            for name, each in crowd.attributes.items()
+            for name, each in first.attributes.items()
         },
     )
 

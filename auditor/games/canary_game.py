@@ -104,7 +104,7 @@ class RemovalEstimator(estimators_base.Estimator):
         wide, half = self._convert_delta(asked.delta)
         observation = self.estimator.estimate(worlds, asked._replace(delta=wide), rng)
 
-        def bound_at(alpha: float) -> estimators_base.EpsilonBound:
+        def compute_removal_bound(alpha: float) -> estimators_base.EpsilonBound:
             """Lower bound on epsilon for the removal of one user, wrong with probability at most
             ``alpha``.
             """
@@ -113,7 +113,7 @@ class RemovalEstimator(estimators_base.Estimator):
 
         text = "halved, because the message of a client with an empty history moves something, too"
         remark = f"{observation.remark}; {text}"
-        return estimators_base.BoundResult(observation.n_draws, bound_at, remark)
+        return estimators_base.BoundResult(observation.n_draws, compute_removal_bound, remark)
 
     def predict_bound(
         self, samples: int, rates: estimators_base.EventRates, *, delta: float, alpha: float

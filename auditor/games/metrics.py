@@ -210,19 +210,19 @@ def make_roc(
     is_single = len(groups) <= 1
     again = np.ones((N_BOOTSTRAPS, 1)) if is_single else draw_bootstrap_weights(len(groups), rng)
 
-    def resample(scored: NDArray[Any]) -> NDArray[np.float64]:
+    def compute_bootstrap_rocs(scored: NDArray[Any]) -> NDArray[np.float64]:
         """Area under the ROC curve, then true positive rates at ``rates``, of the candidates'
         scores in each bootstrap replicate, one row each.
         """
         return get_weighted_rocs(scored, members, rates, (cluster, group), (weights, again))
 
-    value, replicates = _compute_roc(scores, members, rates), resample(scores)
+    value, replicates = _compute_roc(scores, members, rates), compute_bootstrap_rocs(scores)
     # A replicate without members or without non-members has no curve.
     whole = np.isfinite(replicates[:, 0])
     n, k = len(names), 1 + len(resolved)
     figures = _make_intervals(value[:k], replicates[whole, :k], n, confidence, 0.0)
     below = _compute_roc(baseline, members, rates)
-    gained = (replicates - resample(baseline))[whole, :k]
+    gained = (replicates - compute_bootstrap_rocs(baseline))[whole, :k]
     gains = _make_intervals((value - below)[:k], gained, n, confidence, -1.0)
     low, high = _interval_ends(value[k:], replicates[whole, k:], n, confidence, 0.0)
     return Roc(

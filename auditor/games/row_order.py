@@ -188,14 +188,17 @@ class ClientRowOrder:
                 count, public.n_items, client.n_items_range, rng
             )
 
-            def send(
-                some: NDArray[np.intp], drawn: shadow_reader.Bits = histories
+            def compute_messages(
+                user_indices: NDArray[np.intp], drawn: shadow_reader.Bits = histories
             ) -> Mapping[str, Component]:
-                """Messages of the invented users with the indices ``some`` among ``drawn``."""
-                return client(drawn[some], broadcast, rng).components
+                """Messages of the invented users among ``drawn``.
+
+                ``user_indices``: indices of these users in ``drawn``.
+                """
+                return client(drawn[user_indices], broadcast, rng).components
 
             try:
-                accepted, messages, _ = shadow_reader.run_on_accepted(histories, send)
+                accepted, messages, _ = shadow_reader.run_on_accepted(histories, compute_messages)
             except InputError:  # readers of messages report the reason
                 return cls()
             for name in parts.keys() & messages.keys():

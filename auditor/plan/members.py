@@ -181,15 +181,15 @@ class PlanError(InputError):
         self.location = location
 
 
-def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings ``given``, overridden by ``more``. Settings of a part (such as the
+def merge_settings(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings ``given``, overridden by ``overrides``. Settings of a part (such as the
     learner) are merged one by one.
 
     >>> merge_settings({"rounds": 5, "learner": {"name": "mf"}}, {"learner": {"dimension": 8}})
     {'rounds': 5, 'learner': {'name': 'mf', 'dimension': 8}}
     """
     settings = dict(given)
-    for name, value in more.items():
+    for name, value in overrides.items():
         both = isinstance(value, Mapping) and isinstance(settings.get(name), Mapping)
         settings[name] = {**settings[name], **value} if both else value
     return settings

@@ -340,11 +340,11 @@ def make_game_inputs(
     interactions: Interactions,
     plan: Plan,
     machine: Machine,
-    by: Attack | None = None,
+    scoring_attack: Attack | None = None,
 ) -> GameInputs:
     """Creates the inputs of the plan's games (simulated experiments with a designed user).
 
-    ``by``: attack whose guess is the adversary's score, or None.
+    ``scoring_attack``: attack whose guess is the adversary's score, or None.
     """
     return GameInputs(
         target=target,
@@ -353,7 +353,7 @@ def make_game_inputs(
         n_canaries=plan.canaries,
         is_quick=plan.quick,
         machine=machine,
-        attack=by,
+        attack=scoring_attack,
     )
 
 

@@ -437,11 +437,11 @@ def get_replacement_by_id(eager: bool) -> dict[int, Any]:
     execution path fixes each discrete draw when it is made.
     """
 
-    def lazy(function: Callable[..., Any]) -> Callable[..., Any]:
+    def accept_symbols(function: Callable[..., Any]) -> Callable[..., Any]:
         """Extends a function of numbers to arguments that are symbols."""
         return lambda *arguments, **named: (
             function(*arguments, **named) if named else apply_to_values(function, *arguments)
         )
 
     result = {id(f): _wrap_constructor(f, eager) for f in known.ARRAY_CONSTRUCTORS.values()}
-    return result | {id(f): lazy(f) for f in (float, int, *known.MATH_FUNCTIONS.values())}
+    return result | {id(f): accept_symbols(f) for f in (float, int, *known.MATH_FUNCTIONS.values())}

@@ -295,19 +295,19 @@ class Interpreter(CallTracer):
         """
         return Operand(self, value)
 
-    def format_value(self, value: Any, conversion: int, how: str | None) -> Any:
+    def format_value(self, value: Any, conversion: int, format_spec: str | None) -> Any:
         """Returns the text of one value in an f-string.
 
         ``conversion``: character code of ``!s``, ``!r`` or ``!a``; any other number for no
         conversion.
-        ``how``: the format specification; None if there is none.
+        ``format_spec``: the format specification; None if there is none.
         """
         convert = {115: str, 114: repr, 97: ascii}.get(conversion)
         if convert is not None:
             value = self.call(convert, (value,), {})
-        if not how and self.find_method(value, "__str__") is not None:
+        if not format_spec and self.find_method(value, "__str__") is not None:
             return self.call(str, (value,), {})
-        return self.call_compiled(format, (value, how or ""), {}, "format")
+        return self.call_compiled(format, (value, format_spec or ""), {}, "format")
 
     def make_assertion_error(self, *message: Any) -> TracedError:
         """Returns the exception of a failed ``assert``, with the optional ``message``."""

@@ -72,7 +72,7 @@ class HeldOutUsers(held_out.HeldOutData):
         user = np.repeat(np.arange(len(sizes)), sizes)
         some = sizes > 0
 
-        def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        def average_per_user(values: NDArray[np.float64]) -> NDArray[np.float64]:
             """Returns the mean of ``values`` (one per tested item) for each user who has any."""
             return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
 
@@ -83,7 +83,7 @@ class HeldOutUsers(held_out.HeldOutData):
             by_popularity[:2],
             by_target[2],
             confidence=confidence,
-            average_per_user=mean,
+            average_per_user=average_per_user,
             note=note,
         )
         return tuple(rows)

@@ -207,7 +207,7 @@ def search_pair(
     allowed: list[int] = []
     scores: dict[Hashable, float] = {}
 
-    def draws() -> int:
+    def count_draws() -> int:
         """Returns the number of draws per input with which each pair is measured."""
         return min(_MAX_DRAWS, max(_MIN_DRAWS, allowed[0] // _MAX_PAIRS))
 
@@ -220,11 +220,11 @@ def search_pair(
         if key[0] == key[1]:
             return -1.0
         if key not in scores:
-            affordable = max(_MIN_PAIRS, allowed[0] // draws()) if allowed else _MAX_PAIRS
+            affordable = max(_MIN_PAIRS, allowed[0] // count_draws()) if allowed else _MAX_PAIRS
             if allowed and len(scores) >= min(_MAX_PAIRS, affordable):
                 return -1.0
 
-            def shown(unread: list[Any]) -> float:
+            def measure_bound(unread: list[Any]) -> float:
                 """Measures the bound; ``unread``: outputs that earlier encoders could not read."""
                 rng = np.random.default_rng([entropy, len(unread)])
                 read = sampler.with_encoder(pair, rng, unread=unread)
@@ -232,11 +232,11 @@ def search_pair(
                     allowed.append(min(samples, limit_draws(read, pair)))
                 worlds, delta = read.make_worlds(pair), claim.delta
                 bound = JointBinomial().measure_bound(
-                    worlds, delta=delta, confidence=0.95, samples=draws(), rng=rng
+                    worlds, delta=delta, confidence=0.95, samples=count_draws(), rng=rng
                 )
                 return bound.epsilon
 
-            scores[key] = retry_on_new_form(shown)
+            scores[key] = retry_on_new_form(measure_bound)
         return scores[key]
 
     pairs = st.tuples(strategy, strategy)

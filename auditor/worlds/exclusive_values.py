@@ -124,12 +124,12 @@ class RangeRule:
     """A rule that guesses an input if an entry of the output lies in the range of this input only.
 
     entry_index: index of the entry of an output that is compared with the ranges.
-    name: name of the entry.
+    entry_name: name of the entry.
     world_ranges: ends (low, high) of the entry's range under each of two inputs (worlds).
     """
 
     entry_index: int
-    name: str
+    entry_name: str
     world_ranges: tuple[tuple[float, float], tuple[float, float]]
 
     def __len__(self) -> int:
@@ -153,7 +153,7 @@ class RangeRule:
         ``world``: the guessed world, FIRST (1) or SECOND (-1).
         """
         low, high = self.world_ranges[1 if world == FIRST else 0]
-        return f"{self.name} outside of [{low:.6g}, {high:.6g}]"
+        return f"{self.entry_name} outside of [{low:.6g}, {high:.6g}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,14 +392,14 @@ def _propose_ranges(
         right = wrong = 0
         for start in (0, 1):  # ranges from one half, guesses on the other
             ends = [_find_range(column[start::2]) for column in columns]
-            tried = RangeRule(entry_index=0, name=name, world_ranges=(ends[0], ends[1]))
+            tried = RangeRule(entry_index=0, entry_name=name, world_ranges=(ends[0], ends[1]))
             for column, side in zip(columns, (FIRST, SECOND), strict=True):
                 votes = tried.guess(column[1 - start :: 2])
                 right += int(np.count_nonzero(votes == side))
                 wrong += int(np.count_nonzero(votes == -side))
         if right:
             ends = [_find_range(column) for column in columns]
-            whole = RangeRule(entry_index=entry, name=name, world_ranges=(ends[0], ends[1]))
+            whole = RangeRule(entry_index=entry, entry_name=name, world_ranges=(ends[0], ends[1]))
             expected = _predict(right, wrong, len(first) + len(second), plan)
             yield CandidateRule(a, b, expected, ExclusiveRule((whole,)))
 

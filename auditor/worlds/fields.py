@@ -156,7 +156,7 @@ class OutputEncoder:
         own_paths = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
         holders = {path.partition(_PIECE)[0] for path in own_paths}
 
-        def made(path: str) -> bool:
+        def is_related(path: str) -> bool:
             """Whether the value at ``path`` is encoded by, or related to, one of ``columns``."""
             holder, opened, _ = path.partition(_OPENED)
             return (
@@ -165,8 +165,8 @@ class OutputEncoder:
                 or (bool(opened) and any(each.startswith(holder) for each in holders))
             )
 
-        of_paths = [3 * k + j for k, path in enumerate(self.paths) if made(path) for j in range(3)]
-        return tuple({*columns, *of_paths})
+        out = [3 * k + j for k, path in enumerate(self.paths) if is_related(path) for j in range(3)]
+        return tuple({*columns, *out})
 
     def describe(self, row: NDArray[np.float64], column: int) -> str:
         """Describes in words the value of the field that ``column`` encodes, in one output.

@@ -347,12 +347,12 @@ class OneRun(Checked, base.Estimator):
             f"training did not include the canary. {split} other canaries selected how to guess.",
         )
 
-        def bound_at(alpha: float) -> EpsilonBound:
+        def compute_bound(alpha: float) -> EpsilonBound:
             """Computes the bound by the chosen theorem, at confidence 1 - ``alpha``."""
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
             return EpsilonBound(shown, largest, witness)
 
-        return BoundResult(len(included), bound_at, f" ({source})")
+        return BoundResult(len(included), compute_bound, f" ({source})")
 
     def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float

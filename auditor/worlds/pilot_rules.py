@@ -98,7 +98,7 @@ class CoordinateScorer:
     coordinate_indices: indices of the k coordinates whose noise is modelled, (k,).
     noise_centers, noise_scales: centre and standard deviation of the noise in each world, (2, k)
         each.
-    noise_lower_ends, noise_upper_ends: smallest and largest value of each noisy coordinate in each
+    value_lower_ends, value_upper_ends: smallest and largest value of each noisy coordinate in each
         world, moved slightly outwards, (2, k) each.
     density: density of the noise of all k coordinates; None if k is 0.
     repeated_values: for each world, the smallest and the largest value that many of its messages
@@ -111,8 +111,8 @@ class CoordinateScorer:
     coordinate_indices: NDArray[np.intp]
     noise_centers: Floats
     noise_scales: Floats
-    noise_lower_ends: Floats
-    noise_upper_ends: Floats
+    value_lower_ends: Floats
+    value_upper_ends: Floats
     density: NoiseDensity | None
     repeated_values: Floats
     grid_steps: Floats
@@ -167,8 +167,8 @@ class CoordinateScorer:
             coordinate_indices=noisy,
             noise_centers=centers[:, noisy],
             noise_scales=scales,
-            noise_lower_ends=low,
-            noise_upper_ends=high,
+            value_lower_ends=low,
+            value_upper_ends=high,
             density=NoiseDensity.fit(residuals) if len(noisy) else None,
             repeated_values=_find_atoms(worlds, size),
             grid_steps=grid_steps,
@@ -191,8 +191,8 @@ class CoordinateScorer:
                 for center, scale in zip(self.noise_centers, self.noise_scales, strict=True)
             ]
             out[:, 0] = (densities[0] - densities[1]).sum(axis=1)
-            above = x > self.noise_upper_ends[:, None]
-            beyond = (above | (x < self.noise_lower_ends[:, None])).sum(axis=2)
+            above = x > self.value_upper_ends[:, None]
+            beyond = (above | (x < self.value_lower_ends[:, None])).sum(axis=2)
             out[:, 2] = beyond[1] - beyond[0]
         for sign, repeated_values in zip((1.0, -1.0), self.repeated_values, strict=True):
             for atom in repeated_values:
@@ -374,7 +374,7 @@ def choose_run_scorer(
     """
     rest = first.shape[1] - n_single
 
-    def fit_all(rows: slice) -> tuple[RunScorer, str]:
+    def fit_on(rows: slice) -> tuple[RunScorer, str]:
         """Fits the rule to the runs ``rows``, without the last ``n_single`` features."""
         rule, how = fit_rule(first[rows, :rest], second[rows, :rest])
         return (lambda features: rule(features[:, :rest])), how
@@ -382,18 +382,18 @@ def choose_run_scorer(
     half = min(len(first), len(second)) // 2
     bold = replace(plan, margin=_CAUTION)
 
-    def expected(rule: RunScorer, start: int = 0) -> float:
+    def predict_bound(rule: RunScorer, start: int = 0) -> float:
         """Predicts the lower bound on epsilon that ``rule`` gives, from the runs from ``start``."""
         number = ScalarScore("vote", lambda x: x)
         rules = propose_rules(number, rule(first[start:]), rule(second[start:]), bold)
         return max((bound for bound, _ in rules), default=0.0)
 
-    tried = [(expected(_take_column(rest + place)), place) for place in range(n_single)]
+    tried = [(predict_bound(_take_column(rest + place)), place) for place in range(n_single)]
     best_bound, place = max(tried, default=(0.0, 0))
     # For this comparison, the rule is fitted to one half of the runs and evaluated on the other
     # half.
-    if best_bound <= 0 or best_bound <= _CLEAR_RATIO * expected(fit_all(slice(half))[0], half):
-        return fit_all(slice(None))
+    if best_bound <= 0 or best_bound <= _CLEAR_RATIO * predict_bound(fit_on(slice(half))[0], half):
+        return fit_on(slice(None))
     return _take_column(rest + place), f"votes of all coordinates, {_VOTES_IN_WORDS[place]}"
 
 

@@ -451,10 +451,10 @@ SCORE_ROUNDING_STEP = 2.0**-32
 _MIN_SIZE = 1e-250
 
 
-def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
+def round_scaled(values: ArrayLike, magnitude: ArrayLike = 1.0) -> NDArray[Any]:
     """Rounds ``values`` so that the last bits, which depend on the processor, are removed.
 
-    size: magnitude of the values. With p the smallest power of two of at least this size, the
+    magnitude: size of the values. With p the smallest power of two of at least this size, the
         result is a multiple of 2^-32 p.
 
     Infinite numbers and NaN are unchanged. Arrays broadcast.
@@ -463,7 +463,7 @@ def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     # depend on the machine. Scores are therefore rounded before a decision rule is chosen, and
     # before the rule compares scores with its thresholds.
     step = SCORE_ROUNDING_STEP * np.exp2(
-        np.ceil(np.log2(np.clip(np.asarray(size, float), _MIN_SIZE, 1.0 / _MIN_SIZE)))
+        np.ceil(np.log2(np.clip(np.asarray(magnitude, float), _MIN_SIZE, 1.0 / _MIN_SIZE)))
     )
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)
 

@@ -70,7 +70,7 @@ class GateOutcome:
         """
         compared = None if baseline is None else Comparison.compare(record, baseline, gate)
         record = drop_waived(record, gate)
-        failing, unknown = summary.apply_gate(record, gate)
+        failing, unknown = summary.select_by_gate(record, gate)
         gaps = {each.unassessed_line: None for each in unknown}
         if compared is not None:
             gaps |= dict.fromkeys(compared.newly_unassessed)

@@ -309,7 +309,7 @@ def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> 
     return tuple(sorted(summaries, key=_make_order_key))
 
 
-def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
+def select_by_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
     """Returns the systems whose leak or severity fails ``gate``, and those that it cannot judge.
 
     A gate is the rule for failing CI. A system that would pass cannot be judged if parts of it were

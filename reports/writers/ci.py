@@ -23,7 +23,7 @@ from fedrec_auditor.reports.record.leaks import Severity, find_leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
 from fedrec_auditor.reports.record.waivers import drop_waived, get_waiver_text
 from fedrec_auditor.reports.say.links import find_rule_address
-from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
+from fedrec_auditor.reports.say.summary import select_by_gate, summarize_systems
 
 # Address of the JSON schema of SARIF files.
 SARIF_SCHEMA_URL = (
@@ -242,7 +242,7 @@ def _list_cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Ite
         for leak in find_leaks(record, gate.leak_margin):
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
             yield _Result(_LEAK, leak.row.target, name, leak.clause, "failure")
-    failing, unknown = apply_gate(record, gate)
+    failing, unknown = select_by_gate(record, gate)
     name = f"severity: {gate.fail_on}"
     for glance in failing:
         yield _Result("SEVERITY", glance.section.target, name, glance.severity_line, "failure")

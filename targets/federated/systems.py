@@ -392,11 +392,11 @@ def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
 
     # The function serves as the module's ``__getattr__``, so that pickle finds the classes there.
     @functools.cache
-    def load_class(kind: str) -> type[FederatedSystem]:
-        """Returns the class of the system whose class name is ``kind``."""
+    def load_class(class_name: str) -> type[FederatedSystem]:
+        """Returns the class of the system whose class name is ``class_name``."""
         paper = Paper.load(module.rpartition(".")[0])
         for name, declared in paper.declared_systems.system.items():
-            if declared.type == kind:
+            if declared.type == class_name:
                 try:
                     return _make_class(paper, name, module)
                 except (InputError, ImportError, KeyError, TypeError) as error:
@@ -404,7 +404,7 @@ def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
                         f"Expected known parts and settings in the system {name!r}, got "
                         f"{type(error).__name__}: {error} Correct {SYSTEMS_FILE} of {paper.name}."
                     ) from error
-        raise AttributeError(f"module {module!r} has no attribute {kind!r}")
+        raise AttributeError(f"module {module!r} has no attribute {class_name!r}")
 
     return load_class
 

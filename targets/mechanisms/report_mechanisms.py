@@ -105,13 +105,14 @@ class BitFlip(BitMechanism):
         width = bits.shape[1]
         noise = streams.draw_words(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
 
-        def draw(ties: NDArray[np.intp]) -> NDArray[np.float64]:
+        def draw(undecided_positions: NDArray[np.intp]) -> NDArray[np.float64]:
             """Draws a uniform number in [0, 1) for each bit whose random byte does not decide the
             flip.
 
-            ``ties``: ascending positions of these bits in the flattened (n, M) array.
+            ``undecided_positions``: ascending positions of these bits in the flattened (n, M)
+                array.
             """
-            clients, counts = np.unique(ties // width, return_counts=True)
+            clients, counts = np.unique(undecided_positions // width, return_counts=True)
             if not counts.size:
                 return np.empty(0)
             words = streams.take(clients).derive(1).draw_words(int(counts.max()))

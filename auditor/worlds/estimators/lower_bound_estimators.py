@@ -69,7 +69,7 @@ class JointBinomial(base.Estimator):
             for table, (rule, _) in zip(tables, rules, strict=True)
         ]
 
-        def bounds_of_rules(alpha: float) -> list[float]:
+        def compute_bound_per_rule(alpha: float) -> list[float]:
             """Computes the lower bound on epsilon by each rule; the rules share ``alpha``."""
             return [
                 found.bound_epsilon(delta=request.delta, alpha=part * alpha)
@@ -78,18 +78,18 @@ class JointBinomial(base.Estimator):
 
         witness = None
         if rules:
-            best = int(np.argmax(bounds_of_rules(request.alpha)))
+            best = int(np.argmax(compute_bound_per_rule(request.alpha)))
             rule, pair = rules[best][0], chosen.world_pair
             witness = selection.make_guess_witness(worlds, pair, rule, counts[best], drawn)
         all_right = GuessCounts.make_perfect(draws, first_prob)
 
-        def bound_at(alpha: float) -> EpsilonBound:
+        def compute_bound(alpha: float) -> EpsilonBound:
             """Computes the largest bound by the rules, at confidence 1 - ``alpha``."""
             error = (1.0 - selection.SECOND_RULE_ALPHA_SHARE) * alpha
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
-            return EpsilonBound(max(bounds_of_rules(alpha), default=0.0), largest, witness)
+            return EpsilonBound(max(compute_bound_per_rule(alpha), default=0.0), largest, witness)
 
-        return BoundResult(chosen.n_outputs_total + draws, bound_at)
+        return BoundResult(chosen.n_outputs_total + draws, compute_bound)
 
     def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every
@@ -159,7 +159,7 @@ class AllThresholds(base.Estimator):
             scores = selection.draw_scores(worlds, sizes, rng)
         pairs = list(itertools.combinations(range(len(scores)), 2))
 
-        def bound_at(alpha: float) -> EpsilonBound:
+        def compute_bound(alpha: float) -> EpsilonBound:
             """Computes the largest bound over all pairs of worlds, at confidence 1 - ``alpha``."""
             error = alpha / comb(len(scores), 2)
             bands = {(a, b): ThresholdLimits.fit(scores[a], scores[b], error) for a, b in pairs}
@@ -182,7 +182,7 @@ class AllThresholds(base.Estimator):
                 ),
             )
 
-        return BoundResult(sum(sizes), bound_at)
+        return BoundResult(sum(sizes), compute_bound)
 
     def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float

@@ -38,14 +38,14 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
     grid = np.meshgrid(_LENGTHS, _LENGTHS, _ANGLES, _ANGLES, values, indexing="ij")
     u_length, v_length, u_angle, v_angle, rating = (axis.ravel() for axis in grid)
 
-    def rows(length: NDArray[np.float64], angle: NDArray[np.float64]) -> Floats:
+    def embed(length: NDArray[np.float64], angle: NDArray[np.float64]) -> Floats:
         """Returns projected embeddings, one per row, from their lengths (in units of sqrt(R)) and
         angles (in units of pi).
         """
         turn = np.stack([np.cos(np.pi * angle), np.sin(np.pi * angle)], axis=1)
         return sgd_mf.project_embeddings(root * length[:, None] * turn, bound)
 
-    users, items = rows(u_length, u_angle), np.repeat(rows(v_length, v_angle), ratings, axis=0)
+    users, items = embed(u_length, u_angle), np.repeat(embed(v_length, v_angle), ratings, axis=0)
     return float(_list_norms(np.repeat(rating, ratings), users, items, ratings, with_users).max())
 
 

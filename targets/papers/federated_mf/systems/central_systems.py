@@ -47,7 +47,7 @@ class DpSgdMf(NoisyMf):
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``clip``: C, largest norm of a gradient.
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity C.
-    ``division``: division of the data among the parties, by items.
+    ``data_division``: division of the data among the parties, by items.
     ``exchange``: protocol in which parties publish their embeddings once, after the training.
     """
 
@@ -58,7 +58,7 @@ class DpSgdMf(NoisyMf):
     noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.1})
-    division = descent.ItemSplit()
+    data_division = descent.ItemSplit()
     exchange = EmbeddingRelease()
     is_single_party = True
 
@@ -91,7 +91,7 @@ class DpSgld(NoisyMf):
     ``split``: rule that divides items among parties; not used with a single party.
     ``epsilon``: claimed epsilon, from which the noise is computed.
     ``learning_rate``: initial learning rate g; the paper does not print it.
-    ``division``: division of the data among the parties, by items.
+    ``data_division``: division of the data among the parties, by items.
     ``exchange``: protocol in which parties publish their embeddings once, after the training.
     """
 
@@ -110,7 +110,7 @@ class DpSgld(NoisyMf):
     learning_rate: float = 0.0001
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.02})
-    division = descent.ItemSplit()
+    data_division = descent.ItemSplit()
     exchange = EmbeddingRelease()
     is_single_party = True
     noise_setting = settings.NoiseSetting(budget_names=("epsilon",), noiseless_value=1e6)

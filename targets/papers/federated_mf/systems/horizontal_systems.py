@@ -40,7 +40,7 @@ class FmfHfl(system.NoiselessSystem, PartyMf):
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training.
     ``tuning_rate``: learning rate of the fine-tuning steps.
-    ``division``: division of the data among the parties, by users.
+    ``data_division``: division of the data among the parties, by users.
     """
 
     learning_rate: float = 0.5
@@ -48,7 +48,7 @@ class FmfHfl(system.NoiselessSystem, PartyMf):
     tuning_rate: Positive = 0.5
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
-    division = descent.UserSplit()
+    data_division = descent.UserSplit()
 
     @property
     def exchange(self) -> ItemAveraging:
@@ -68,7 +68,7 @@ class HflLocalSgd(NoUploadSystem, PartyMf):
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training; always 0,
         because parties train alone from the start.
     ``tuning_rate``: learning rate of the fine-tuning steps; not used.
-    ``division``: division of the data among the parties, by users.
+    ``data_division``: division of the data among the parties, by users.
     ``exchange``: protocol without any messages.
     """
 
@@ -81,7 +81,7 @@ class HflLocalSgd(NoUploadSystem, PartyMf):
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.1, "rounds": 30, "learning_rate": 0.05}
     )
-    division = descent.UserSplit()
+    data_division = descent.UserSplit()
     exchange = NoExchange()
 
 
@@ -109,7 +109,7 @@ class HflSgdmf(NoisyMf):
         step without noise in every noisy step (equation 5). Figure 8 calls this variant vanilla; it
         has the claim of HFL-SGDMF.
     ``unprotected_name``: command-line name of the same system without protection.
-    ``division``: division of the data among the parties, by users.
+    ``data_division``: division of the data among the parties, by users.
     """
 
     learning_rate: float = 0.1
@@ -130,7 +130,7 @@ class HflSgdmf(NoisyMf):
             "train_both": True,
         }
     )
-    division = descent.UserSplit()
+    data_division = descent.UserSplit()
 
     @property
     def exchange(self) -> ItemAveraging:
@@ -203,9 +203,9 @@ class HflSgdmf(NoisyMf):
         seen = replace(self, rounds=rounds)
         is_user, n, m = scope.unit is Unit.USER, population.n_users, population.n_items
         if self.unit == "user":
-            return lower_bounds.make_user_lower_bound(seen, n, m) if is_user else None
+            return lower_bounds.make_user_bound_mechanism(seen, n, m) if is_user else None
         rated = scope.unit in (Unit.RATING, Unit.INTERACTION)
-        return lower_bounds.make_rating_lower_bound(seen, n, m) if rated else None
+        return lower_bounds.make_rating_bound_mechanism(seen, n, m) if rated else None
 
 
 _ROWS_KEY = 201  # key of the random stream that draws a party's rows
@@ -233,7 +233,7 @@ class HflSynsgd(NoisyMf):
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training; assumed.
     ``tuning_rate``: learning rate of the fine-tuning steps; assumed.
     ``unprotected_name``: command-line name of the same system without protection.
-    ``division``: division of the data among the parties, by users.
+    ``data_division``: division of the data among the parties, by users.
     """
 
     rounds: int = 1000
@@ -247,7 +247,7 @@ class HflSynsgd(NoisyMf):
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.2, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )
-    division = descent.UserSplit()
+    data_division = descent.UserSplit()
 
     @property
     def exchange(self) -> _ItemSummation:

@@ -548,7 +548,7 @@ class LocalOnly(NoisyMf):
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
     ``clip``: C, largest norm of a gradient; 10 is the best of the paper's values.
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity C.
-    ``division``: division of the data among the parties, by items.
+    ``data_division``: division of the data among the parties, by items.
     ``exchange``: protocol in which parties publish their embeddings once, after the training.
     """
 
@@ -561,7 +561,7 @@ class LocalOnly(NoisyMf):
     noise_multiplier: Annotated[settings.NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
-    division = descent.ItemSplit()
+    data_division = descent.ItemSplit()
     exchange = EmbeddingRelease()
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:

@@ -34,7 +34,7 @@ class FmfVfl(NoiselessSystem, PartyMf):
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
     ``tuning``: kappa, number of steps after the last round, which move item embeddings alone; 0 in
         what the paper calls the vanilla paradigm.
-    ``division``: division of the data among the parties, by items; ``split`` is its rule.
+    ``data_division``: division of the data among the parties, by items; ``split`` is its rule.
     """
 
     # A party's steps do not change the embedding of a user without ratings at the party.
@@ -45,7 +45,7 @@ class FmfVfl(NoiselessSystem, PartyMf):
     tuning: Annotated[CountOrZero, "kappa, last steps on item embeddings alone"] = 0
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
-    division = ItemSplit()
+    data_division = ItemSplit()
 
     @property
     def exchange(self) -> UserAveraging:
@@ -107,7 +107,7 @@ class VflSgdmf(NoisyMf):
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1}
     )
-    division = ItemSplit()
+    data_division = ItemSplit()
 
     @property
     def exchange(self) -> UserAveraging:
@@ -158,7 +158,7 @@ class VflSgdmf(NoisyMf):
         - ``scope`` states one rating that is added or removed, the server, and the whole training.
         - The system is as published, with noise, unit "rating" and random ``split``. A party sends
           the result of every step (T' = 1).
-        - ``make_rating_lower_bound`` knows a bound.
+        - ``make_rating_bound_mechanism`` knows a bound.
         """
         plain = self.sampling.unit == "row" and self.unit == "rating" and self.split == "random"
         plain = plain and self.noise_multiplier > 0 and self.local_steps == 1
@@ -166,9 +166,9 @@ class VflSgdmf(NoisyMf):
         one = scope.unit in (Unit.RATING, Unit.INTERACTION)
         if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):
             return None
-        return self.make_rating_lower_bound(population)
+        return self.make_rating_bound_mechanism(population)
 
-    def make_rating_lower_bound(self, population: Population) -> Mechanism | None:
+    def make_rating_bound_mechanism(self, population: Population) -> Mechanism | None:
         """Returns a mechanism whose epsilon is a lower bound on the training's, for adding or
         removing one of a user's ratings at one party.
 

@@ -173,7 +173,7 @@ def _count_falling_steps(total: int) -> int:
     return min(total, math.ceil(max(1.0, _FALL_SHARE * total)))
 
 
-def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
+def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a mechanism at least as private as the training, for adding or removing a rating.
 
     A lower bound on the mechanism's epsilon is therefore a lower bound for the training.
@@ -213,7 +213,7 @@ def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mech
     return _make_bound(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
 
 
-def make_user_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
+def make_user_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a mechanism at least as private as the training, for adding or removing a user.
 
     A lower bound on the mechanism's epsilon is therefore a lower bound for the training.

@@ -233,7 +233,7 @@ class UserItemNoise(GradientNoise):
         moved = 1 if presence or scope.unit is Unit.RATING else 2
         parties = min(mf.parties, m, moved if single else m)
         held = m if mf.max_ratings is None else mf.max_ratings
-        row = min(held, mf.division.get_max_party_items(mf, m))
+        row = min(held, mf.data_division.get_max_party_items(mf, m))
         clipping, charged = self.clipping, []
         far = 1.0 if presence else clipping.replacement_ratio if scope.unit is Unit.RATING else 2.0
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:

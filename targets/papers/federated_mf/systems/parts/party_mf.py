@@ -133,7 +133,7 @@ class PartyMf(System):
     ``learning_rate``: initial learning rate g, which the paper does not print. A step is g times
         the gradient sum, divided by the mean number of ratings per user.
     ``spread``: width of the distribution of initial embeddings, from 0 (all equal) to 1.
-    ``division``: division of the data among the parties, by items or by users.
+    ``data_division``: division of the data among the parties, by items or by users.
 
     Some subclasses have further settings:
 
@@ -144,9 +144,10 @@ class PartyMf(System):
     A party's ratings are trimmed once, before the training.
     """
 
-    # A subclass defines the division of the data among the parties (``division``), the protocol of
-    # messages (``exchange``), the gradient steps and noise of a party (``make_descent``), and the
-    # number of steps that fit initial user embeddings (``n_fit_steps``).
+    # A subclass defines the division of the data among the parties (``data_division``), the
+    # protocol of messages (``exchange``), the gradient steps and noise of a party
+    # (``make_descent``), and the number of steps that fit initial user embeddings
+    # (``n_fit_steps``).
     #
     # The learning rates of all systems were chosen by MSE on MovieLens-100K, on the split on which
     # utility is reported.
@@ -160,7 +161,7 @@ class PartyMf(System):
     learning_rate: Annotated[Positive, "g, learning rate"] = 0.05
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
-    division: ClassVar[DataDivision]
+    data_division: ClassVar[DataDivision]
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     @property
@@ -189,7 +190,7 @@ class PartyMf(System):
 
         The maximum is None if a user's ratings may be at several parties, or are not trimmed.
         """
-        ratings = self.max_ratings if self.division.is_split_by_user else None
+        ratings = self.max_ratings if self.data_division.is_split_by_user else None
         return statements.Sizes(rounds=self.rounds, ratings=ratings)
 
     @property
@@ -210,7 +211,7 @@ class PartyMf(System):
         step passes over the share ``rate`` of the ratings.
         """
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
-        senders = 0 if self.is_central else self.division.count_parties(self, interactions)
+        senders = 0 if self.is_central else self.data_division.count_parties(self, interactions)
         return {
             "senders_per_round": senders,
             "width": self.factors,
@@ -244,7 +245,7 @@ class PartyMf(System):
         share times ``n_items``, but at least 1 and at most ``max_ratings``.
         """
         if self.sampling.guessed_rated_share is None:
-            return self.division.get_step_scale(n_users, n_ratings)
+            return self.data_division.get_step_scale(n_users, n_ratings)
         guess = max(1.0, self.sampling.guessed_rated_share * n_items)
         return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
@@ -254,7 +255,7 @@ class PartyMf(System):
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run; the senders are the parties."""
-        n_silos = self.division.count_parties(self, interactions)
+        n_silos = self.data_division.count_parties(self, interactions)
         return replace(super().get_public_info(interactions), n_silos=n_silos)
 
     def make_messages(self, request: UploadRequest) -> Messages:
@@ -339,11 +340,11 @@ class PartyMf(System):
         ``rng``: source of the division, and of one random generator per party.
         """
         table = sgd_mf.check_ratings(interactions, self.bound)
-        dealt = self.division.divide_members(self, interactions, rng)
+        dealt = self.data_division.divide_members(self, interactions, rng)
         total, made = sum(len(ids) for ids in dealt), []
         for ids in dealt:
             own = Generator(np.random.SFC64(int(rng.integers(1 << 63))))
-            full = ratings = self.division.select_ratings(table, ids)
+            full = ratings = self.data_division.select_ratings(table, ids)
             n, m = full.shape
             if self.max_ratings is not None:
                 ratings = sgd_mf.trim_ratings(full, self.max_ratings, Streams.spawn(own, n))

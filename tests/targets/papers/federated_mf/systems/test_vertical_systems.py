@@ -48,7 +48,7 @@ def test_movies_go_to_the_smallest_of_their_categories() -> None:
     genres[:12, 0], genres[8:17, 1], genres[15:19, 2] = True, True, True  # 12, 9, 4 and 0 movies
     interactions = replace(DATA, genres=genres)
     target = FmfVfl(parties=3, split="category", rounds=1)
-    shares = target.division.divide_members(target, interactions, np.random.default_rng(0))
+    shares = target.data_division.divide_members(target, interactions, np.random.default_rng(0))
     # movie 19 has no genre and joins the smallest
     for share, movies in zip(shares, (range(8), range(8, 15), range(15, 20)), strict=True):
         np.testing.assert_array_equal(share, list(movies))
