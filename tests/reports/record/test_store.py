@@ -270,7 +270,7 @@ def test_claims_of_earlier_records_are_not_ascribed_to_authors(
     (tmp_path / "report.json").write_text(json.dumps(raw))
     found = Record.read(tmp_path)
     assert [f.verdict for f in found.findings] == [f.verdict for f in record.findings]
-    assert {describe_basis(f.claim) for f in found.findings} == {"author not stated in report.json"}
+    assert {describe_basis(f.claim) for f in found.findings} == {"author unknown"}
 
 
 def test_unwritable_directories_are_refused_early(tmp_path: Path) -> None:
