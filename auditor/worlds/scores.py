@@ -416,8 +416,8 @@ class OneRunScores(_Scores):
         Raises InputError in the cases of ``build``. Further cases are one array of identifiers
         without the other, and scores of different shapes.
         """
-        inside = as_array(in_scores, "the scores with the canary")
-        outside = as_array(out_scores, "the scores without the canary")
+        inside = as_array(in_scores, "in_scores")
+        outside = as_array(out_scores, "out_scores")
         _check_pair(inside, outside, in_ids, out_ids)
         ids = None
         if in_ids is not None and out_ids is not None:
