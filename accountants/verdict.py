@@ -509,7 +509,7 @@ def _conclude(
         )
         if not derived:
             return Verdict.VIOLATED, reason
-        return Verdict.NO_CLAIM, f"{reason} Nobody claims this epsilon, so no claim is refuted."
+        return Verdict.NO_CLAIM, f"{reason} This audit derived that epsilon; nobody claims it."
     if math.isinf(claim.epsilon):
         return Verdict.NO_CLAIM, "No epsilon is claimed, so there is nothing to refute."
     differences = [

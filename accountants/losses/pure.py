@@ -178,8 +178,8 @@ def _explain_leaf(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0)
         revealed = _reveal_probability(pair.p_own, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (
-                f"With probability {revealed:.4g}, above delta ({delta:g}), the output is possible "
-                f"under one input only, and so reveals the input ({_describe(leaf)})."
+                f"With probability {revealed:.4g}, which exceeds delta ({delta:g}), the output is "
+                f"possible under only one input and so reveals the input ({_describe(leaf)})."
             )
     if delta == 0.0 and isinstance(leaf, _UNBOUNDED):
         return (

@@ -348,15 +348,15 @@ def _make_row(
     others = "" if is_alone else " and all users' other attributes"
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} random choices of known users. The confidence interval accounts for these "
-        "choices and for the sample of users."
+        f"over {draws} repetitions with random known users. The confidence interval accounts for "
+        "this randomness and for the sample of users."
     )
     if not part and any(read):
         used = " and ".join(f"“{name}” in {count}" for name, count in read.most_common())
         note += (
-            " For each choice, the attack uses the features of uploads that classify the known "
+            " In each repetition, the attack uses the features of uploads that classify the known "
             "users best in cross-validation; if no features help, it guesses without uploads. To "
-            f"guess {key}, the attack used the features {used} of {draws} choices of known users."
+            f"guess {key}, the attack used the features {used} of {draws} repetitions."
         )
         if trial.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."

@@ -269,7 +269,7 @@ def describe_game(finding: Finding) -> str:
     delta alone, or is "".
     """
     other = "" if finding.delta == finding.claim.delta else f"at {format_delta(finding.delta)}"
-    return join_texts(finding.game and f"simulated in the {finding.game}", other, by="; ")
+    return join_texts(finding.game and f"measured in a simulation ({finding.game})", other, by="; ")
 
 
 def describe_judged_scope(finding: Finding) -> str:
