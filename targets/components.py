@@ -371,7 +371,7 @@ class RankOneMessages(Component):
         return np.asarray(self.sparse_vectors.T @ x - self.item_vectors @ (x.T @ x))
 
     def drop_rows(self, count: int) -> RankOneMessages:
-        """Returns the gradients without the rows of the first ``count`` items."""
+        """Returns the gradients without their first ``count`` rows, which belong to items."""
         corrections = sparse.csr_array(self.sparse_vectors[:, count:])
         return RankOneMessages(self.user_vectors, self.item_vectors[count:], corrections)
 
@@ -580,8 +580,8 @@ class RandomizedMessages(Component):
     """Randomized messages, stored as the messages without noise and the seeds of the noise.
 
     clean_messages: the messages before the noise
-    randomizer: function that adds the noise
-    streams: one random stream per client; ``to_dense`` draws the same noise at every call
+    randomizer: function that draws noise and adds it to messages
+    streams: one random stream per client, so that the noise is equal in every call of ``to_dense``
     """
 
     clean_messages: Component
@@ -591,7 +591,10 @@ class RandomizedMessages(Component):
     per_client_fields = ("clean_messages", "streams")
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the noisy messages of ``clients`` (indices), shape (len(clients), *shape)."""
+        """Draws the noise of ``clients`` (indices) and adds it to their messages.
+
+        The result has the shape (len(clients), *shape).
+        """
         return self.randomizer(self.clean_messages.to_dense(clients), self.streams.take(clients))
 
     def bound_magnitude(self) -> float:

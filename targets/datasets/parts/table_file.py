@@ -369,7 +369,8 @@ def find_usual_column(names: Sequence[str], usual_names: Sequence[str]) -> str |
     names: names of the columns
     usual_names: usual names in lower case, in order of preference
 
-    Capitals, characters between letters and a RecBole type after a colon are ignored.
+    Names are compared in lower case, without any characters that are not letters or digits. A colon
+    and the text after it, which is a data type in files of RecBole, are ignored.
 
     >>> find_usual_column(["Item_ID:token", "stars"], ["item", "itemid"])
     'Item_ID:token'
