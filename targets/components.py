@@ -32,7 +32,8 @@ _BLOCK = 1 << 23  # numbers per block of clients when messages are summed: 64 Mi
 class Payload(StrEnum):
     """Type of a message: what its numbers mean, such as gradients or item lists.
 
-    GRADIENT: gradient of the sender's loss with respect to the broadcast model
+    GRADIENT: gradient of the sender's loss with respect to the broadcast model, times a factor
+        (``Component.learning_rate``)
     CHANGE: the model that the sender trained, minus the broadcast model
     MODEL: the model that the sender trained
     REPORTS: single coordinates of a gradient, randomized
@@ -580,7 +581,7 @@ class RandomizedMessages(Component):
     """Randomized messages, stored as the messages without noise and the seeds of the noise.
 
     clean_messages: the messages before the noise
-    randomizer: function that draws noise and adds it to messages
+    randomizer: function that draws noise and adds it to messages; some clip the messages first
     streams: one random stream per client, so that the noise is equal in every call of ``to_dense``
     """
 
@@ -591,7 +592,7 @@ class RandomizedMessages(Component):
     per_client_fields = ("clean_messages", "streams")
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Draws the noise of ``clients`` (indices) and adds it to their messages.
+        """Applies ``randomizer``, which draws the noise, to the messages of ``clients`` (indices).
 
         The result has the shape (len(clients), *shape).
         """

@@ -217,8 +217,8 @@ class GcnLearner(_EmbeddingLearner):
 
     Source: the FedRec paper (Zhang, Yuan and Yin), section 3.1, equations 4 to 7.
 
-    ``neighbour_use``: use of the user's items in the user's embedding: a convolution of their rows.
-    ``has_mlp``: whether an MLP scores items: true.
+    ``neighbour_use``: use of the user's items in the user's embedding (their mean row, by W1).
+    ``has_mlp``: whether an MLP scores items (true).
     """
 
     # The gradient flows through the mean into the rows of the user's items. The item features x_v
@@ -241,8 +241,8 @@ class LightGcnLearner(_EmbeddingLearner):
     LightGCN (He et al., SIGIR 2020) divides each row by the square roots of the degrees of user and
     item in their graph. This class divides the sum of rows by the user's degree alone.
 
-    ``neighbour_use``: use of the user's items in the user's embedding: the mean of their rows.
-    ``has_mlp``: whether an MLP scores items: false, a dot product does.
+    ``neighbour_use``: use of the user's items in the user's embedding (the mean of their rows).
+    ``has_mlp``: whether an MLP scores items (false: a dot product does).
     """
 
     # A device does not know the degree of an item. LightGCN also takes the mean of the user's
@@ -263,8 +263,8 @@ class MfLearner(_EmbeddingLearner):
     ``loss``: "logistic" for the loss of equation 8, or "squared" for sum (r - z_u . z_v)^2 with r =
         1 for the user's items and r = 0 for negatives. F-DPMF has the squared loss, because DPMF
         (Hua et al. 2015) perturbs a squared error.
-    ``neighbour_use``: use of the user's items in the user's embedding: none.
-    ``has_mlp``: whether an MLP scores items: false, a dot product does.
+    ``neighbour_use``: use of the user's items in the user's embedding (none).
+    ``has_mlp``: whether an MLP scores items (false: a dot product does).
     """
 
     # As in FedRec (Figure 2 of the FedRec paper), the client shares E_U and the item table, so that
@@ -289,8 +289,8 @@ class NcfLearner(_EmbeddingLearner):
     concatenation of z_u and z_v, the item's row in the item table (section 5.10 of the FedRec
     paper). This is the MLP branch of NCF (He et al., WWW 2017).
 
-    ``neighbour_use``: use of the user's items in the user's embedding: none.
-    ``has_mlp``: whether an MLP scores items: true.
+    ``neighbour_use``: use of the user's items in the user's embedding (none).
+    ``has_mlp``: whether an MLP scores items (true).
     """
 
     # The FedRec paper names only NCF. The MLP branch is used because the FedRec protocol has a user

@@ -111,7 +111,9 @@ def draw_visit_orders(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.i
 def draw_linear_term(
     streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], name: str
 ) -> NDArray[np.float32]:
-    """Draws each device's random linear term (``draw_row_linear_term``) for one model array.
+    """Draws the random linear term of each device's loss for one model array.
+
+    Such a term is added in objective perturbation.
 
     ``streams``: random streams of the n devices.
     ``local``: training settings, with the scale of the Laplace noise by array.
@@ -132,10 +134,10 @@ def draw_linear_term(
 def draw_row_linear_term(
     streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
-    """Draws the part of each device's random linear term that is linear in item rows, (nnz, d).
+    """Draws the coefficients of item rows in each device's random linear term, shape (nnz, d).
 
     In objective perturbation, a device adds a random linear function of the parameters to its loss.
-    One row of its coefficients is drawn for each example, for the row of the example's item.
+    One row of coefficients is drawn for each example: for the row of the example's item.
 
     ``streams``: random streams of the devices.
     ``local``: training settings, with the scale of the Laplace noise by array of the model.

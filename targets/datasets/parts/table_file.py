@@ -327,7 +327,7 @@ def open_table(
     - the file is not a table;
     - several separators are possible, and the suffix of the file determines none of them;
     - the first line looks like data: it has a number, a date, or a value that occurs again in its
-      column, and no value in ``usual_names``.
+      column, and none of its values is a usual name (``find_usual_column``).
     """
     place = str(path)
     if not is_table_path(path):
