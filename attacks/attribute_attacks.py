@@ -314,12 +314,13 @@ class AttributeRows:
     of them get the most frequent category. If one-hot features are multiplied by a matrix, c
     adjacent columns are read in place of rows.
 
-    The attack guesses nothing if there is no such group of rows or columns, or if several groups
-    agree equally well with the known classes.
+    Among several such groups of rows or columns, the attack reads the group that is right for the
+    most users of known class. It guesses nothing without such a group, or if several are equally
+    good, as they are without users of known class.
 
     family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source
-    needs_known: whether the attack needs users of known class; always False
+    needs_known: whether the attack cannot run without users of known class; always False
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
@@ -340,8 +341,8 @@ class AttributeRows:
         """Guesses the class (category of the attribute) of each user whose class is unknown.
 
         The result is empty if no group of rows or columns encodes the categories, or if several
-        groups agree equally well with the known classes. ``view`` is the messages that the
-        adversary sees; ``rng`` is not used.
+        groups are equally good (class docstring). ``view`` is the messages that the adversary sees;
+        ``rng`` is not used.
         """
         pair = (background.known_users, background.known_classes)
         known, labels = (np.zeros(0, dtype=np.int64) if each is None else each for each in pair)

@@ -32,7 +32,8 @@ _BLOCK = 1 << 23  # numbers per block of clients when messages are summed: 64 Mi
 class Payload(StrEnum):
     """Type of a message: what its numbers mean, such as gradients or item lists.
 
-    GRADIENT: gradient of the sender's loss with respect to the broadcast model
+    GRADIENT: gradient of the sender's loss with respect to the broadcast model, times a factor
+        (``Component.learning_rate``)
     CHANGE: the model that the sender trained, minus the broadcast model
     MODEL: the model that the sender trained
     REPORTS: single coordinates of a gradient, randomized
@@ -371,7 +372,7 @@ class RankOneMessages(Component):
         return np.asarray(self.sparse_vectors.T @ x - self.item_vectors @ (x.T @ x))
 
     def drop_rows(self, count: int) -> RankOneMessages:
-        """Returns the gradients without the rows of the first ``count`` items."""
+        """Returns the gradients without their first ``count`` rows, which belong to items."""
         corrections = sparse.csr_array(self.sparse_vectors[:, count:])
         return RankOneMessages(self.user_vectors, self.item_vectors[count:], corrections)
 
@@ -580,8 +581,8 @@ class RandomizedMessages(Component):
     """Randomized messages, stored as the messages without noise and the seeds of the noise.
 
     clean_messages: the messages before the noise
-    randomizer: function that adds the noise
-    streams: one random stream per client; ``to_dense`` draws the same noise at every call
+    randomizer: function that draws noise and adds it to messages; some clip the messages first
+    streams: one random stream per client, so that the noise is equal in every call of ``to_dense``
     """
 
     clean_messages: Component
@@ -591,7 +592,10 @@ class RandomizedMessages(Component):
     per_client_fields = ("clean_messages", "streams")
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the noisy messages of ``clients`` (indices), shape (len(clients), *shape)."""
+        """Applies ``randomizer``, which draws the noise, to the messages of ``clients`` (indices).
+
+        The result has the shape (len(clients), *shape).
+        """
         return self.randomizer(self.clean_messages.to_dense(clients), self.streams.take(clients))
 
     def bound_magnitude(self) -> float:

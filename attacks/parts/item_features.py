@@ -37,13 +37,13 @@ _NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's 
 
 @dataclass(frozen=True, slots=True)
 class ItemMarks:
-    """Marks of all items: codes or positions that reveal an item in the messages of its users.
+    """Marks of all items; the mark of an item is the part of a message that reveals the item.
 
-    The mark of an item is in the messages of all devices with the item in their history:
+    Every device with the item in its history sends the mark. There are two forms of marks:
 
-    - Messages are lists of integers: the mark is a set of codes, such as the item's hash codes.
-    - Messages are arrays: the mark is a set of positions with an unusual value, such as the bits of
-      the item in a Bloom filter.
+    - In a list of integers: a set of codes, such as the hash codes of the item.
+    - In an array: a set of positions with an unusual value, such as the bits of the item in a Bloom
+      filter.
 
     There are M items, and v codes or positions that may belong to marks.
 
@@ -99,9 +99,10 @@ class ItemMarks:
         return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
     def compute_mark_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
-        """Returns the share of each item's mark that each message contains, from 0 to 1.
+        """Returns the share, from 0 to 1, of each item's mark that each message contains.
 
-        The result is two arrays (messages, items), one for each half of
+        A mark is a set of codes or positions; the share is the sum of their weights that are in the
+        message. The result is two arrays (messages, items), one for each half of
         ``weights_by_message_half``.
 
         messages: the messages, one per row, each as the entries of a list or as numbers

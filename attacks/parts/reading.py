@@ -203,17 +203,17 @@ def calibrate(
 ) -> Evidence:
     """Weakens overconfident log-likelihood ratios, so that they agree with items' known popularity.
 
-    The ratios are weakened by ``shadow_factors``; without these factors they stay unchanged. The
-    known popularity (``item_log_odds``) has a likelihood under any ratios, which changes the result
-    in two cases:
+    First, the ratios are weakened by ``shadow_factors``, if these are given. Then the likelihood of
+    the known popularity (``item_log_odds``) is computed under several ratios. The result changes in
+    two cases:
 
-    - The original ratios give popularity a clearly higher likelihood than the weakened ratios: only
-      large ratios are limited (``Calibration.saturation``).
-    - Ratios of 0, as without messages, give popularity a clearly higher likelihood than the result
-      so far: the original ratios are multiplied by the factor from 0 to 1 with the highest
-      likelihood.
+    1. The likelihood is clearly higher under the original than under the weakened ratios. Then the
+       original ratios are used, of which only large ones are limited (``Calibration.saturation``).
+    2. The likelihood is clearly higher under ratios of 0, as without messages, than under the
+       result so far. Then the original ratios are multiplied by the factor from 0 to 1 with the
+       highest likelihood.
 
-    Infinite ratios, whose entries are proved, stay unchanged.
+    Infinite ratios stay unchanged, because the messages prove their entries.
 
     evidence: log-likelihood ratios of users and items (n, M)
     item_log_odds: log-odds of the share of users who interacted with each item, NaN if unknown (M,)

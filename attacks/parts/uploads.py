@@ -279,7 +279,7 @@ _TOGETHER = 8  # number of senders in a group with about the same number of move
 # Changes of the model by k senders: positions of the senders (k,), the changes (k, *shape), and
 # True for each entry that changed (k, *shape).
 ChangeBlock = tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]
-# Kinds of messages that show a change of the model.
+# Kinds of messages (``Payload``) from which the sender's change of the model follows.
 MODEL_KINDS = (Payload.GRADIENT, Payload.CHANGE, Payload.MODEL)
 
 
@@ -689,14 +689,15 @@ def _merge_rounds(rounds: tuple[ModelMessages, ...]) -> ChangedRows:
     return ChangedRows(users, moved, (first, second))
 
 
-def split_in_two_groups(values: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-    """Divides each row of values (n, M) into two groups; returns positions (n, M) and shares (n,).
+def scale_by_two_groups(values: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+    """Scales each row of values (n, M) by its two groups; returns positions (n, M), shares (n,).
 
-    The division maximises the variance between the groups. A position is +1 at the mean of the
-    smaller group and -1 at the mean of the larger group. The share is the variance between the
-    groups, divided by the row's variance.
+    A row is divided so that the variance between the two groups is largest. A value at the mean of
+    the smaller group gets the position +1, at the mean of the larger group -1. Values between the
+    means get positions between, all others the nearer of +1 and -1. The share is the variance
+    between the groups, divided by the row's variance.
 
-    >>> place, share = split_in_two_groups(np.array([[0.0, 0.1, 1.0, 0.9, 0.05]]))
+    >>> place, share = scale_by_two_groups(np.array([[0.0, 0.1, 1.0, 0.9, 0.05]]))
     >>> place.round(1).tolist(), share.round(2).tolist()
     ([[-1.0, -0.9, 1.0, 0.9, -1.0]], [0.99])
     """

@@ -4,12 +4,15 @@ An item's score is how much training on the device raised the network's logit fo
 features. Items with equal features have equal scores. Therefore messages reveal a preference for
 each combination of features, never for a single item.
 
-The network is recognised by the parts of the broadcast, in this order:
+The network is recognised by the shapes of the broadcast arrays, in this order:
 
-- tables of one width, the last of which has one row per public feature;
-- weights (in, out) and biases of the layers, down to one number.
+1. Embedding tables, all with rows of the same length d. The last table has one row per public item
+   feature; any tables before it are for features of users.
+2. For each layer, a weight (inputs, outputs) and a bias (outputs,). The last layer has one output:
+   its weight is a vector, its bias a number.
 
-Source: derived here; cross entropy as a ratio of densities, e.g. Sugiyama et al. 2012.
+Source: derived here. A classifier that minimises the cross entropy estimates the ratio of the
+densities of its two classes (Sugiyama, Suzuki and Kanamori, Density Ratio Estimation, 2012).
 """
 
 # No message names an item. A user's items change rows of a table that has one row per feature, and
@@ -54,10 +57,10 @@ ArraysByName = Mapping[str, NDArray[Any]]
 class _Form:
     """Form of a network on item features: the names of its parts in the messages.
 
-    tables: embedding tables, with the table of items' features last
-    layers: weights and biases by turns
-    mean: True if the input is the mean of an item's feature embeddings, instead of all embeddings
-        in a row
+    tables: embedding tables; the last has one row per item feature
+    layers: weight and bias of the first layer, of the second layer, and so on
+    mean: True if the network's input is the mean of the embeddings of an item's features; False if
+        it is one embedding per feature, joined to one vector
     """
 
     tables: tuple[str, ...]

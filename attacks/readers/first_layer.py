@@ -39,8 +39,8 @@ _LOOKED_AT = 32  # number of messages that identify the layer
 _PARALLEL = 0.6  # minimum median cosine of the user's columns with the bias
 _WIDTH = 8  # minimum length of a bias, because short vectors are parallel by chance
 
-# Arrays with one matrix or vector per sender.
-Matrices = NDArray[np.float32]
+# Changes of a weight or of a bias, one matrix or vector per sender.
+Changes = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _solve_vectors(
     return out
 
 
-def _pair_blocks(weight: ModelMessages, bias: ModelMessages) -> Iterator[tuple[Matrices, Matrices]]:
+def _pair_blocks(weight: ModelMessages, bias: ModelMessages) -> Iterator[tuple[Changes, Changes]]:
     """Yields changes of the weight (k, ...) and of the bias (k, h), in blocks of senders."""
     by = np.concatenate(
         [change for _, change, _ in bias.iter_changes()] or [np.zeros((0, 0), dtype=np.float32)]
@@ -123,7 +123,7 @@ def _pair_blocks(weight: ModelMessages, bias: ModelMessages) -> Iterator[tuple[M
         yield change, by[rows]
 
 
-def _orient(change: Matrices, upright: bool) -> Matrices:
+def _orient(change: Changes, upright: bool) -> Changes:
     return change if upright else change.transpose(0, 2, 1)
 
 

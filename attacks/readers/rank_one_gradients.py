@@ -158,7 +158,7 @@ def _find_sign(component: Component, items: NDArray[Any]) -> float:
         solved = fit_rank_one(way * sent, items)
         lengths = np.linalg.norm(solved.user_vectors, axis=1)
         off = solved.noise_deviation * lengths.clip(min=np.finfo(float).tiny)
-        between = float(np.median(uploads.split_in_two_groups(solved.item_signals)[1]))
+        between = float(np.median(uploads.scale_by_two_groups(solved.item_signals)[1]))
         if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
             best, most = way, between
     return best or (ways[0] if hidden else 0.0)

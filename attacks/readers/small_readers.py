@@ -180,9 +180,9 @@ class ParticipationReader(MessageReader):
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, from the sum of messages in each round.
 
-        If every sum changes every row, a regression of the changes on participation gives scores in
-        place of the ratios. The prior of an item is its estimated popularity, in standard
-        deviations from the mean.
+        If every sum changes every row, the ratios are scores from a regression of the changes on
+        participation. In all cases, ``item_log_odds`` holds the estimated popularity of the items,
+        in standard deviations from the mean, in place of log-odds.
         """
         # Memory: the sums of all rounds, and two tables of users by items.
         groups, sums = [], []
@@ -297,10 +297,10 @@ class PopularityReader(MessageReader):
         return model is not None and pooled and not more
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns items' estimated popularity in place of prior log-odds; all log-ratios are 0.
+        """Returns the items' estimated popularity in place of log-odds; all log-ratios are 0.
 
-        Only the order of items is meaningful: the popularity is in standard deviations from the
-        mean.
+        The popularity is in standard deviations from the mean. Only the order of items is
+        meaningful.
         """
         ratio = np.zeros((len(users), view.public.n_items))
         odds, level = uploads.estimate_popularity(view), np.zeros(len(users))
@@ -374,8 +374,8 @@ class RankOneChangesReader(MessageReader):
             for whose, change, _ in sent.iter_user_changes(users):
                 directions = rank_one_gradients.compute_directions(change)
                 along = np.einsum("nmd,nd->nm", change, directions)
-                near, how_near = uploads.split_in_two_groups(along)
+                near, how_near = uploads.scale_by_two_groups(along)
                 signals = fit_rank_one(change, sent.broadcast).item_signals
-                less, how_less = uploads.split_in_two_groups(signals)
+                less, how_less = uploads.scale_by_two_groups(signals)
                 ratio[whose] = MAX_LOG_RATIO * np.where((how_less > how_near)[:, None], less, near)
         return Evidence(users=users, log_ratio=ratio)

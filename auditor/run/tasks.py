@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 # Names of the steps that compute exact lower bounds on epsilon, and that measure utility.
 BOUNDS, UTILITY = "bounds", "utility"
-# Maximum number of rounds of a training in a quick audit.
+# Number of rounds after which a quick audit (``Plan.quick``) ends a training.
 MAX_QUICK_ROUNDS = 20
 # Approximate seconds in which an attack reads one number of a message.
 _READ_SECONDS = 1e-7
@@ -121,9 +121,9 @@ class Audit:
 
     @property
     def device(self) -> str:
-        """Device on which clients are simulated, as text for reports.
+        """Text for reports: the device on which clients are simulated.
 
-        The text also names the systems whose code does not use this device.
+        The text also names the systems that do not use this device, if there are any.
         """
         device, others = (
             self.machine.device,

@@ -1,8 +1,9 @@
 """NumPy arrays whose entries may depend on random draws, for code that is being traced.
 
 A ``TracedArray`` holds objects that stand for numbers. NumPy functions are applied to these objects
-where possible (NEP 13 and NEP 18). Other functions receive a concrete array, after the execution
-path has fixed every entry.
+where possible (NEP 13 and NEP 18). Other functions receive an array of plain numbers, for which the
+execution path (one run of the code) is restricted to a single value of every entry: this fixes the
+entry. Other paths take its other values.
 """
 
 from __future__ import annotations
@@ -61,10 +62,10 @@ class TracedArray(np.ndarray):
         return self.view(np.ndarray)
 
     def to_concrete(self) -> Any:
-        """Returns an array of plain numbers, after fixing the value of every random entry.
+        """Restricts the execution path to one value of every entry; returns these plain numbers.
 
-        The execution path is restricted to these values. Raises NotTraced for an entry that is
-        noise (``AffineNoise``), whose value cannot be fixed.
+        Raises NotTraced for an entry that is noise (``AffineNoise``), which has no single values to
+        choose from.
         """
         entries = [e.to_concrete() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
         return np.array(entries, dtype=self.number_dtype).reshape(self.shape)
@@ -168,7 +169,7 @@ class TracedArray(np.ndarray):
     def nonzero(self) -> Any:
         """Returns the indices of the entries that are not zero, one array per axis.
 
-        The execution path first fixes the value of every random entry.
+        The execution path is first restricted to one value of every entry.
         """
         return _wrap_arrays(self.to_concrete().nonzero())
 
@@ -184,7 +185,7 @@ class TracedArray(np.ndarray):
     def tobytes(self, *_: Any) -> bytes:
         """Returns the bytes of the array of numbers that the entries stand for.
 
-        The execution path first fixes the value of every random entry.
+        The execution path is first restricted to one value of every entry.
         """
         return bytes(self.to_concrete().tobytes())
 
@@ -194,7 +195,7 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
 
     Element-wise operations with plain numbers are computed for the whole array. Their result can be
     assigned to ``array[mask]`` without a branch of the execution path. Every other operation first
-    fixes the mask on the path.
+    restricts the path to one value of the mask.
     """
 
     def __init__(self, values: TracedArray, mask: TracedArray) -> None:
@@ -206,8 +207,9 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
         return self.mask.shape == mask.shape and all(a is b for a, b in pairs)
 
     def to_concrete(self) -> Any:
-        """Fixes the mask on the execution path, and returns the entries ``array[mask]`` as an
-        array.
+        """Restricts the execution path to one value of the mask; returns the array ``array[mask]``.
+
+        Other paths take the other values of the mask.
         """
         return self.values[self.mask.to_concrete()]
 

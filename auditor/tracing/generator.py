@@ -478,10 +478,9 @@ def _replace_python_random(rng: Any) -> dict[str, Callable[..., Any]]:
 
 
 def make_draw_by_function_id(rng: TracedGenerator) -> dict[int, Any]:
-    """Returns replacements for the global random functions of NumPy and Python.
+    """Returns replacements of the global random functions of NumPy and Python, by function id.
 
-    The result maps the id of each function to its replacement, which draws from ``rng``. The
-    replacement of an unsupported function raises NotTraced.
+    A replacement draws from ``rng``. The replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
         ("numpy.random", known.NUMPY_RANDOM, _replace_numpy_random(rng)),

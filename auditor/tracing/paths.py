@@ -418,11 +418,11 @@ class ExecutionPath:
             raise PathTooRare
 
     def merge_sum(self, total: Draw, *parts: tuple[Draw, float]) -> Draw:
-        """Replaces a weighted sum of random draws by a single draw, and returns the single draw.
+        """Returns a single draw that stands for a weighted sum of random draws from now on.
 
-        ``total``: the single draw. If an equal sum was replaced before, the earlier draw is
-            returned.
-        ``parts``: the summed draws and their weights; no other operation may use these draws
+        ``total``: the draw to return, unless an equal sum already has such a draw; then that draw
+            is returned, and ``total`` is not used.
+        ``parts``: each summed draw with its weight; no other operation may use these draws
             afterwards.
         """
         for known, before in self.sums.items():

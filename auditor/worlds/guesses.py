@@ -350,7 +350,7 @@ class ThresholdLimits:
 
     @classmethod
     def fit(cls, first_scores: Floats, second_scores: Floats, alpha: float) -> ThresholdLimits:
-        """Computes simultaneous confidence limits from the scores of two worlds (inputs).
+        """Computes limits of the probabilities that scores of two worlds lie beyond thresholds.
 
         first_scores, second_scores: scores of the two worlds, (n,) and (m,), in any order.
         alpha: total error, 1 minus the confidence of all limits together.

@@ -108,7 +108,7 @@ class CatalogueRow(Row):
     arithmetic: label that judges ``figures``; None if there are none.
     reason: reason of ``verdict`` and ``arithmetic``.
     finding: judged claim; None if the statement is not about an epsilon.
-    figures: numbers other than epsilon that the statement contains, each with the correct number.
+    figures: numbers in the statement that are not its epsilon, each with the correct number.
     repaired_settings: settings with which the statement becomes true; None without a repair.
     repaired: claim as judged under ``repaired_settings``; None without a repair.
     """
@@ -398,7 +398,7 @@ _EPSILON_COLUMNS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
 def build_catalogue_document(
     rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]
 ) -> DocSection:
-    """Builds the document of all entries, with the tables of epsilons that papers print."""
+    """Builds the document of the catalogue: all its entries, and papers' tables of epsilons."""
     meanings = tuple(f"{word.label} ({word}): {word.definition}" for word in _LABELS)
     papers = {row.paper.title: row.paper for row in rows}.values()
     blocks = (

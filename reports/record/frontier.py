@@ -129,8 +129,8 @@ class SweepContents(Row):
     variants: the systems with their settings.
     rows: results of each training.
     overall: results over all trainings of a variant.
-    relative: utility of each variant over all trainings, divided by the utility of the same system
-        without noise.
+    relative: relative utility of each variant: its utility over all trainings, divided by that of
+        the system without noise.
     notes: sentences on parts that were left out.
     errors: sentences on trainings that failed.
     """

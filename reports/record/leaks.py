@@ -422,7 +422,9 @@ def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessme
 def assess_claim(finding: Finding | None) -> Severity | None:
     """Assesses the severity that follows from the verdict on a claim.
 
-    None if no claim was judged in a scope that the claim covers.
+    ``finding``: the judged claim, or the judgement of a system without a claim.
+
+    None without a finding, or if the claim is about another scope (verdict INCOMPARABLE).
     """
     if finding is None or finding.verdict is Verdict.INCOMPARABLE:
         return None

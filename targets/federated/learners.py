@@ -212,14 +212,13 @@ class GcnLearner(_EmbeddingLearner):
     """Client model of FedRec: a graph convolution over the user's items, scored by an MLP.
 
     The user's embedding is u = ReLU(W2 (E_U x_u + W1 mean z_v) + b), with the user's features x_u
-    and the item rows z_v. A two-layer MLP scores the concatenation u (+) z_v (equations 4 to 7 of
-    the FedRec paper: Zhang, Yuan and Yin, section 3.1). The mean is over all of the user's items
-    (equation 5), including the scored item.
+    and rows z_v of the item table (E_V x_v in the paper). The mean is over all of the user's items
+    (equation 5), including the scored item. A two-layer MLP scores the concatenation of u and z_v.
 
-    In the paper, z_v is E_V x_v. Here z_v is a row of the item table.
+    Source: the FedRec paper (Zhang, Yuan and Yin), section 3.1, equations 4 to 7.
 
-    ``neighbour_use``: use of the rows of the user's items in the user's embedding.
-    ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
+    ``neighbour_use``: use of the user's items in the user's embedding (their mean row, by W1).
+    ``has_mlp``: whether an MLP scores items (true).
     """
 
     # The gradient flows through the mean into the rows of the user's items. The item features x_v
@@ -237,13 +236,13 @@ class LightGcnLearner(_EmbeddingLearner):
     """Client model of FedLightGCN: the user's vector plus the mean row of the user's items.
 
     The embedding is u = E_U x_u + mean z_v over the user's items, with the user's features x_u and
-    the item rows z_v. The logit of an item is u . z_v (section 5.10 of the FedRec paper).
+    rows z_v of the item table. The logit of an item is u . z_v (section 5.10 of the FedRec paper).
 
     LightGCN (He et al., SIGIR 2020) divides each row by the square roots of the degrees of user and
     item in their graph. This class divides the sum of rows by the user's degree alone.
 
-    ``neighbour_use``: use of the rows of the user's items in the user's embedding.
-    ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
+    ``neighbour_use``: use of the user's items in the user's embedding (the mean of their rows).
+    ``has_mlp``: whether an MLP scores items (false: a dot product does).
     """
 
     # A device does not know the degree of an item. LightGCN also takes the mean of the user's
@@ -258,14 +257,14 @@ class LightGcnLearner(_EmbeddingLearner):
 class MfLearner(_EmbeddingLearner):
     """Client model of FedMF and F-DPMF: matrix factorization, with user vectors from features.
 
-    The user vector is z_u = E_U x_u, with the user's features x_u. The logit of an item is z_u .
-    z_v, with the item's row z_v.
+    The user vector is z_u = E_U x_u, with the user's features x_u. The logit of an item is the dot
+    product z_u . z_v, where z_v is the item's row in the item table.
 
     ``loss``: "logistic" for the loss of equation 8, or "squared" for sum (r - z_u . z_v)^2 with r =
         1 for the user's items and r = 0 for negatives. F-DPMF has the squared loss, because DPMF
         (Hua et al. 2015) perturbs a squared error.
-    ``neighbour_use``: use of the rows of the user's items in the user's embedding.
-    ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
+    ``neighbour_use``: use of the user's items in the user's embedding (none).
+    ``has_mlp``: whether an MLP scores items (false: a dot product does).
     """
 
     # As in FedRec (Figure 2 of the FedRec paper), the client shares E_U and the item table, so that
@@ -287,11 +286,11 @@ class NcfLearner(_EmbeddingLearner):
     """Client model of FedNCF: user and item embeddings, scored by an MLP.
 
     The user vector is z_u = E_U x_u, with the user's features x_u. A two-layer MLP scores the
-    concatenation z_u (+) z_v with the item's row z_v (section 5.10 of the FedRec paper). This is
-    the MLP branch of NCF (He et al., WWW 2017).
+    concatenation of z_u and z_v, the item's row in the item table (section 5.10 of the FedRec
+    paper). This is the MLP branch of NCF (He et al., WWW 2017).
 
-    ``neighbour_use``: use of the rows of the user's items in the user's embedding.
-    ``has_mlp``: whether an MLP scores items; otherwise a dot product does.
+    ``neighbour_use``: use of the user's items in the user's embedding (none).
+    ``has_mlp``: whether an MLP scores items (true).
     """
 
     # The FedRec paper names only NCF. The MLP branch is used because the FedRec protocol has a user

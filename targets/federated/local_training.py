@@ -111,7 +111,9 @@ def draw_visit_orders(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.i
 def draw_linear_term(
     streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], name: str
 ) -> NDArray[np.float32]:
-    """Draws the linear term of each device's loss (objective perturbation) for one model array.
+    """Draws the random linear term of each device's loss for one model array.
+
+    Such a term is added in objective perturbation.
 
     ``streams``: random streams of the n devices.
     ``local``: training settings, with the scale of the Laplace noise by array.
@@ -132,15 +134,17 @@ def draw_linear_term(
 def draw_row_linear_term(
     streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
-    """Draws the coefficients of item rows in a random linear term of each device's loss, (nnz, d).
+    """Draws the coefficients of item rows in each device's random linear term, shape (nnz, d).
+
+    In objective perturbation, a device adds a random linear function of the parameters to its loss.
+    One row of coefficients is drawn for each example: for the row of the example's item.
 
     ``streams``: random streams of the devices.
     ``local``: training settings, with the scale of the Laplace noise by array of the model.
     ``shapes``: shape of each array of the model, by name; "item" has rows of d entries.
     ``examples``: the nnz examples of all devices, each with its item.
 
-    There is one row of coefficients per example. The result is empty, shape (0, d), if the loss has
-    no linear term in item rows.
+    The result is empty, shape (0, d), if the loss has no linear term in item rows.
     """
     if (scale := local.linear_term_scales.get("item")) is None:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)

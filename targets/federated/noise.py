@@ -26,7 +26,7 @@ _BLOCK = 1 << 14  # numbers per block, which fit into the cache of one core
 
 @dataclass(frozen=True, slots=True)
 class ClippedNoise:
-    """Function that clips every entry of an array to [-clip, clip], and adds random noise.
+    """Function that clips every entry of an array to [-clip, clip], then adds random noise.
 
     ``clip``: the clipping bound.
     ``scale``: scale of the Laplace noise, or standard deviation of the normal noise.
@@ -46,7 +46,7 @@ class ClippedNoise:
     stream_offset: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Returns the arrays ``values`` with clipped and noisy entries, in the same data type.
+        """Clips the entries of ``values`` and adds noise; returns arrays of the same data type.
 
         ``values``: one array per client, shape (n, *shape).
         ``streams``: one random stream per client.
@@ -63,7 +63,7 @@ class ClippedNoise:
         return out.reshape(values.shape)
 
     def bound_output(self, largest: float) -> float:
-        """Returns an upper bound on the absolute value of every noisy entry.
+        """Returns an upper bound on the absolute value of every entry after noise was added.
 
         ``largest``, a bound on the entries before clipping, is not used.
         """
@@ -81,7 +81,7 @@ class ClippedNoise:
     def add_noise_to_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
     ) -> NDArray[Any]:
-        """Returns selected rows of each client's table, clipped and with noise, shape (k, d).
+        """Clips selected rows of each client's table and adds noise; returns them, shape (k, d).
 
         ``values``: the k selected rows of all clients, shape (k, d).
         ``streams``: one random stream per client.
@@ -122,12 +122,12 @@ class NoiseProtection(Checked, Protection):
 
     @abstractmethod
     def get_group_noise(self, group: str) -> ClippedNoise:
-        """Returns the clipping and noise of entries in ``group``, such as "user" or "item"."""
+        """Returns the function that clips entries in ``group`` (such as "item") and adds noise."""
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """Returns the upload with every entry clipped and noisy, also in untrained rows.
+        """Clips every entry of the upload and adds noise, also in rows that were not trained.
 
         The result has one component per named array of the model. Each component draws noise from
         separate streams, derived from the component's name.

@@ -196,13 +196,13 @@ _RARE = 750.0
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(bases.SignedUnitMechanism):
-    """Shuffle of one randomized bit per user; the adversary learns the number of positive reports.
+    """Shuffle of one randomized bit (report) per user, which reveals only the number of bits 1.
 
-    ``epsilon``: epsilon of one user's randomized bit, before the shuffle.
-    ``n_users``: number of users, each with one report.
+    ``epsilon``: epsilon of one user's report, before the shuffle.
+    ``n_users``: number of users.
 
-    The input v is one user's number in [-1, 1]. All other users have the number -1. A user with the
-    number v sends a positive report with probability
+    The input v is one user's number in [-1, 1]. All other users have the number -1. A report is
+    positive if its bit is 1. A user with the number v sends a positive report with probability
 
         (1 + v (e^eps - 1)/(e^eps + 1))/2,    eps = ``epsilon``.
 
@@ -222,7 +222,12 @@ class Shuffled(bases.SignedUnitMechanism):
     n_users: Count
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws the number of positive reports for each input in ``value``; int64 (``size``)."""
+        """Draws the number of positive reports of all users, once for each number in ``value``.
+
+        ``value``: numbers v of the one user, an array of any shape.
+        ``size``: shape of the result, to which ``value`` broadcasts; None for the shape of
+            ``value``.
+        """
         values = self.domain.expand_batch(value, size)
         others = rng.binomial(self.n_users - 1, expit(-self.epsilon), size=values.shape)
         return np.asarray(others + self._report.draw_bits(values, rng))

@@ -89,11 +89,11 @@ class Manifest(BaseModel):
     items: identifiers of the items, in the same form as in the true data; by default 0, 1, 2, ...
     components: descriptions of the named parts of messages, by name; the key ``"*"`` stands for all
         other parts
-    route: strongest position (server, behind a shuffler, ...) of an adversary if all parties follow
-        the protocol; by default the strongest recorded one
+    route: the vantage that the protocol gives to the strongest adversary: "server", "shuffled",
+        "aggregate", "peers" or "release"; by default the strongest vantage that was recorded
     parties: number of silos (organisations), if the senders are silos instead of users
-    rows: for each item, the indices of its h rows in item tables, or its h codes in lists of codes;
-        None if row i belongs to item i
+    rows: for each item, the index of its row in item tables or its code in lists of codes, or
+        several of them (equally many for all items); None if row i belongs to item i
     settings: public parameters of the system, by name
     channel: public output distribution of the clients' randomizer, such as {"name": "bit-flip",
         "p": 0.7, "q": 0.3}, or {"name": "report", "epsilon": 1.0, "dimension": 1}
@@ -200,8 +200,7 @@ class Manifest(BaseModel):
     def item_rows(self) -> NDArray[np.int64] | None:
         """The field ``rows`` as an array (n_items, h); None if the manifest does not state it.
 
-        For each item, it has the indices of the item's h rows in item tables, or the item's h codes
-        in lists of codes.
+        Every item has h rows in item tables, or h codes in lists of codes.
         """
         if self.rows is None:
             return None
@@ -387,6 +386,9 @@ class Recording:
 
     def drop_nonfinite_data(self) -> tuple[Recording, tuple[str, ...]]:
         """Drops models and sums with NaN or infinities; returns the remaining recording, and notes.
+
+        Messages with NaN or infinities are not dropped here, but when their round is read. The
+        notes count them too.
 
         Raises InputError if more than half of the messages, of the models or of the sums are not
         finite.

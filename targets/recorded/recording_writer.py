@@ -1,4 +1,7 @@
-"""Writer of recordings of a system's messages, and the file of the recorded clients' true data."""
+"""Writers of a recording: ``RecordingWriter`` for messages, ``GroundTruth`` for the truth file.
+
+The truth file has the true data of the clients. ``GroundTruth`` also reads it.
+"""
 
 from __future__ import annotations
 
@@ -125,6 +128,8 @@ _Arrays = dict[str, NDArray[Any]]
 
 class RecordingWriter:
     """Writer of a recording of a federated training's messages, for ``auditor attack``.
+
+    The file with the clients' true data is written by ``GroundTruth.write``.
 
     Parameters
     ----------

@@ -435,19 +435,22 @@ class MessageFile:
     senders: senders of the messages (n,); None if the file does not name them
     layouts: layout of each named part of the messages (such as an item table), by the part's name
     arrays: the arrays of the file
-    row_starts: offset of each message's first row, and the number of all stored rows (n + 1,), by
-        the name of a part that is stored as rows
+    row_starts: row offsets (n + 1,) of each part that is stored as rows, by the part's name.
+        Message i has the stored rows ``row_starts[name][i]`` to ``row_starts[name][i + 1]`` - 1
 
-    The file has these arrays:
+    A part NAME that is stored whole has one array:
 
-    - ``NAME`` (n, *shape): a part NAME that is stored whole, or (r, *shape of a row): r rows of all
-      messages together.
+    - ``NAME`` (n, *shape): the part in each message.
+
+    A part NAME may also be a table in each message, of which the file has only some rows. With r
+    stored rows in all messages together, it has three arrays:
+
+    - ``NAME`` (r, *shape of a row): the stored rows, message by message.
     - ``NAME:counts`` (n,): number of stored rows per message.
-    - ``NAME:rows`` (r,): indices of the stored rows in the table, if the other rows were not sent.
-    - ``NAME:moved`` (r,): these indices, if the other rows were sent unchanged
-      (``PartForm.MOVED_ROWS``).
-    - ``senders`` (n,): the senders. In a safetensors file, senders that are texts are in the
-      header.
+    - ``NAME:rows`` (r,): index of each stored row in its table, if the other rows were not sent; or
+      ``NAME:moved`` (r,), if they were sent without a change (``PartForm.MOVED_ROWS``).
+
+    The senders are an array ``senders`` (n,), or texts in the header of a safetensors file.
 
     Raises InputError if the file is damaged or has a different layout.
     """

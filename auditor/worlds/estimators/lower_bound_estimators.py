@@ -28,8 +28,9 @@ class JointBinomial(base.Estimator):
     1. Selection: a tenth of the draws of each world (at least 2,000, but at most half of the draws
        and at most 200,000) selects up to two rules that guess between two worlds, or abstain. With
        enough draws, a further tenth compares promising rules (``SelectionDraws.select_rules``).
-    2. Test: a coin chooses the world of each remaining draw, and right and wrong guesses are
-       counted (``GuessCounts``). The coin is fair for new draws.
+    2. Test: a coin chooses the world of each further draw, and right and wrong guesses are counted
+       (``GuessCounts``). The coin is fair if outputs are newly drawn. For stored outputs, it
+       chooses a world with the probability of the world's share of the remaining outputs.
     3. Bound: a confidence limit is computed from the counts of each rule. The first rule has nine
        tenths of the error, the second rule one tenth (Bonferroni). The larger limit is the bound.
 
@@ -201,10 +202,12 @@ class AllThresholds(base.Estimator):
     def compute_limits(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator
     ) -> ThresholdLimits:
-        """Draws scores of two worlds (inputs) and returns confidence limits at all thresholds.
+        """Draws scores of two worlds (inputs); returns limits of probabilities beyond thresholds.
 
-        ``samples``: number of draws per world. The limits hold together at ``confidence`` and bound
-        epsilon at every delta.
+        ``samples``: number of draws per world.
+        ``confidence``: probability with which all limits hold together.
+
+        The limits bound epsilon at every delta.
         """
         sizes = worlds.count_outputs(base.check_samples(samples))
         one, other = selection.draw_scores(worlds, sizes, rng)

@@ -327,7 +327,7 @@ def open_table(
     - the file is not a table;
     - several separators are possible, and the suffix of the file determines none of them;
     - the first line looks like data: it has a number, a date, or a value that occurs again in its
-      column, and no value in ``usual_names``.
+      column, and none of its values is a usual name (``find_usual_column``).
     """
     place = str(path)
     if not is_table_path(path):
@@ -369,7 +369,8 @@ def find_usual_column(names: Sequence[str], usual_names: Sequence[str]) -> str |
     names: names of the columns
     usual_names: usual names in lower case, in order of preference
 
-    Capitals, characters between letters and a RecBole type after a colon are ignored.
+    Names are compared in lower case, without any characters that are not letters or digits. A colon
+    and the text after it, which is a data type in files of RecBole, are ignored.
 
     >>> find_usual_column(["Item_ID:token", "stars"], ["item", "itemid"])
     'Item_ID:token'

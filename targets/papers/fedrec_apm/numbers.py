@@ -33,10 +33,11 @@ def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of an entry that gets noise in two local epochs: claimed, and
     computed.
 
-    Each of 2,000 simulated trainings stands for some data of a user. The first epoch gives the
-    entry a noisy value on a grid. The second epoch moves this value on the grid, and adds noise
-    again. The computed epsilon is the largest log-ratio of the probabilities of an output in two
-    trainings.
+    The noise of the first epoch makes the entry a random number on a grid. The second epoch trains,
+    which moves the number on the grid, and adds noise to it. The data of the user determine both
+    random distributions: of the first number, and of its move. 2,000 pairs of distributions stand
+    for 2,000 possible data. The computed epsilon is the largest log-ratio of the probabilities of
+    an output under two of them.
     """
     # The grid has 9 values. The distributions of the noisy value and of its move are drawn at
     # random. In two trainings the move is fixed: to the lower end of the grid in one, and to the

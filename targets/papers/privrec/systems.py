@@ -113,7 +113,7 @@ class DpPrivrec(Privrec):
     ``quantile``: gamma, share of changes within S at which S stays as it is.
     ``balance``: h, share of the privacy budget that is spent on the bits b; the rest is for the
         changes.
-    ``clip_rate``: alpha4, learning rate of the clipping bound S; chosen here.
+    ``clip_rate``: learning rate alpha4 of the clipping bound S; chosen here.
     ``as_published``: whether the algorithm has the two flaws of the printed algorithm.
 
     The other defaults are the paper's (sections 4.3, 4.4). The two flaws are:

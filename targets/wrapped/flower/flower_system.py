@@ -133,7 +133,7 @@ _ROUNDS = 100  # maximum number of rounds in which noise is tested, with message
 class FlowerSystem(WrappedSystem):
     """A Flower app under audit, with the privacy promises of its mods (wrappers) and its strategy.
 
-    client: the app as a function of one history
+    client: the app as a function that returns a device's upload, given the history of its user
     promises: the privacy promises, which are the system's claims unless the caller states claims
         (``stated_claims``)
     paper: text in place of the title of a paper, because the app has no paper

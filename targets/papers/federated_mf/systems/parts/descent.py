@@ -23,10 +23,10 @@ from fedrec_auditor.targets.streams import Streams
 class ItemSplit:
     """Division of the data by items: each party holds all users' ratings of some items.
 
-    The system's ``split`` is one of two rules:
+    The setting ``split`` of the system states which items (members) a party has:
 
-    - "random": items are divided at random in equal shares.
-    - "category": there is one party per genre that has items (section 4.3).
+    - "random": a random share; the sizes of shares differ by at most 1.
+    - "category": the items of one genre; there is one party per genre with items (section 4.3).
 
     ``is_split_by_user``: whether the data are divided by users; always false.
     """
@@ -48,10 +48,10 @@ class ItemSplit:
         return interactions.n_items if few else int(mf.parties)
 
     def divide_members(self, mf: Any, interactions: Interactions, rng: Generator) -> Sequence[Ints]:
-        """Divides the items among the parties of the system ``mf``; returns each party's indices.
+        """Divides the items among the parties of the system ``mf``; returns each party's items.
 
-        The indices are ascending. Raises InputError for ``split`` "category" without genres, or if
-        the number of genres with items differs from ``mf.parties``.
+        Items are ascending indices. Raises InputError for ``split`` "category" if the data have no
+        genres, or if the number of genres with items differs from ``mf.parties``.
         """
         if mf.split == "random":
             return _deal_indices(interactions.n_items, self.count_parties(mf, interactions), rng)
@@ -79,13 +79,10 @@ class ItemSplit:
         return sparse.csr_array(ratings[:, member_ids])
 
     def get_step_scale(self, n_users: int, n_ratings: int | Ints) -> float | Floats:
-        """Returns the factor on a party's steps, at most 1: its number of users over its number of
-        ratings.
+        """Returns the factor on a party's steps: number of users / number of ratings, at most 1.
 
         ``n_users``: number of the party's users.
         ``n_ratings``: number of the party's ratings, or an array of such numbers.
-
-        The factor is at most 1.
         """
         # In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of
         # rated pairs of a user and an item.
@@ -97,7 +94,7 @@ class ItemSplit:
 class UserSplit:
     """Division of the data by users: each party holds all ratings of some users.
 
-    Users (the members of a party) are divided at random in equal shares.
+    The users (members) of a party are a random share; the sizes of shares differ by at most 1.
 
     ``is_split_by_user``: whether the data are divided by users; always true.
     """
@@ -113,10 +110,9 @@ class UserSplit:
         return min(int(mf.parties), interactions.n_users)
 
     def divide_members(self, mf: Any, interactions: Interactions, rng: Generator) -> Sequence[Ints]:
-        """Divides the users (members) among the parties of the system ``mf``; returns their
-        indices.
+        """Divides the users among the parties of the system ``mf``; returns each party's users.
 
-        The result has one array of ascending user indices per party.
+        Users are ascending indices.
         """
         return _deal_indices(interactions.n_users, self.count_parties(mf, interactions), rng)
 
@@ -125,7 +121,7 @@ class UserSplit:
         return sparse.csr_array(ratings[member_ids])
 
     def get_step_scale(self, n_users: int, n_ratings: int | Ints) -> float | Floats:
-        """Returns the factor on a party's steps: one over its mean number of ratings per user.
+        """Returns the factor on a party's steps: number of users / number of ratings.
 
         ``n_users``: number of the party's users.
         ``n_ratings``: number of the party's ratings, assumed to be public, or an array of such

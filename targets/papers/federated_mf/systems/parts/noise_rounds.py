@@ -125,8 +125,10 @@ def sum_messages(
 ) -> NDArray[np.float64]:
     """Returns the sum of all messages of a round: ``first.sum_all() + second.sum_all()``.
 
-    ``first``, ``first_users``: first messages that arrived, and the indices of their senders.
-    ``second``, ``second_users``: second messages that arrived, and the indices of their senders.
+    ``first``: gradients with noise (``NoiseAdder``), the first message of a device.
+    ``first_users``: indices of the devices whose first message reached the server.
+    ``second``: replacements of the noise (``NoiseReplacer``), the second message of a device.
+    ``second_users``: indices of the devices whose second message also reached the server.
     """
 
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
