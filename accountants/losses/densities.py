@@ -373,15 +373,15 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
     steps = {term.step for term in [*sides[0], *sides[1]]}
     if len(steps) > 1:
         raise InputError(
-            f"Expected the same grid step for all discrete noise, got steps {sorted(steps)}. "
+            f"Expected the same grid spacing for all discrete noise, got {sorted(steps)}. "
             "Scale the noise by the same factor for every input."
         )
     lattices: list[Lattice] = []
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
         if term.step < 1e4 * EQUALITY_TOLERANCE * abs(term.argmax):
             raise InputError(
-                f"Expected noise with a step >= {1e4 * EQUALITY_TOLERANCE * abs(term.argmax):g} at "
-                f"the output {term.argmax}, got step={term.step}. Give noise with a larger step."
+                f"Expected a grid spacing >= {1e4 * EQUALITY_TOLERANCE:g} times the output "
+                f"{abs(term.argmax):g}, got spacing {term.step:g}. Use noise on a coarser grid."
             )
         fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.argmax)))
         lattice = next(fits, None)

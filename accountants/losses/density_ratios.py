@@ -186,8 +186,8 @@ class _Stretches:
         low, high = edges[:-1], edges[1:] - gap
         if len(shapes) * len(low) > 8 * _MOST_ENTRIES:
             raise InputError(
-                f"Expected at most {8 * _MOST_ENTRIES} pairs of a density term and an interval, "
-                f"got {len(shapes)} terms x {len(low)} intervals. Use fewer branches in the code."
+                f"Expected at most {8 * _MOST_ENTRIES:,} pieces of output densities, got "
+                f"{len(shapes):,} terms x {len(low):,} intervals. Use fewer branches in the code."
             )
         centre, curve = (np.array(column)[:, None] for column in zip(*shapes, strict=True))
         rising = np.where(curve > 0.0, centre >= high, centre > 0.0)

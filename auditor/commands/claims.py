@@ -266,8 +266,8 @@ def _judge_target(
         return accounting.judge_claims(system, population)[1]
     except (ArithmeticError, MemoryError, RuntimeError) as error:
         raise InputError(
-            f"Expected settings of {name} whose epsilon can be computed in floating point, "
-            f"got {' '.join(given) or 'its own'} with {n_users} users and {n_items} items "
+            f"Expected settings of {name} whose epsilon can be computed in floating point, got "
+            f"{' '.join(given) or 'its defaults'}, for {n_users} users and {n_items} items "
             f"({type(error).__name__}: {error}). Give less extreme values."
         ) from error
 

@@ -487,6 +487,6 @@ def _select_readable(
     refused = {v: attack.refusal(opening.view(v, rng)) for v in canary_game.list_vantages(deltas)}
     read = {scope: values for scope, values in deltas.items() if not refused[scope.vantage]}
     if deltas and not read:
-        reasons = "; ".join(f"{vantage}: {why}" for vantage, why in refused.items())
-        raise InputError(f"Expected an attack `by` that reads messages, got: {reasons} Omit `by`.")
+        got = " ".join(f"a refusal at {vantage}: {why}" for vantage, why in refused.items())
+        raise InputError(f"Expected by=None or an attack that reads messages, got {got} Omit by.")
     return read

@@ -317,11 +317,11 @@ def _load_truth(
         read, plan = prepare_data(truth, plan, **sides)
         return GroundTruth(load_planned_data(plan) if read is None else read), plan
     if plan.columns is not None:
-        raise InputError("Expected columns only with truth, got no truth. Give truth (--truth).")
+        raise InputError("Expected truth with columns, got None. Give truth, or omit columns.")
     source = {"data": str(recording.truth_path or recording.path)}
     if recording.truth_path is None:
         if any(side is not None for side in sides.values()):
-            raise InputError("Expected users or items only with truth, got no truth. Give truth.")
+            raise InputError("Expected truth for users or items, got None. Add truth or omit both.")
         return None, plan.model_copy(update=source)
     own = GroundTruth.read(recording.truth_path)
     read, plan = prepare_data(own.interactions, plan, **sides)

@@ -314,8 +314,8 @@ def _check_setting(
             fits = value.is_integer()
             value = int(value) if fits else value
     if not fits or isinstance(value, Mapping):
-        got = f"for {key} of {name}, got {shorten_repr(value)}"
-        raise PlanError(f"Expected {kind} {got}. Correct the value.", *location)
+        got = shorten_repr(value)
+        raise PlanError(f"Expected {kind} for {key} of {name}, got {got}. Give {kind}.", *location)
     if not isinstance(value, str) and MAX_SETTING < abs(value) < math.inf:
         raise PlanError(
             f"Expected a number from -{MAX_SETTING:.0e} to {MAX_SETTING:.0e} for {key} of {name}, "

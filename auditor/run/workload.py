@@ -247,8 +247,8 @@ def count_half_trainings(target: Target, interactions: Interactions, *, quick: b
     if seconds > limit:
         slow = not quick or seconds >= game.MAX_HALVES_SECONDS / 2
         raise InputError(
-            f"The {count} trainings on halves would take about {seconds:,.0f} seconds, but the "
-            f"limit is {limit:,.0f} seconds. Audit {'fewer users' if slow else 'without --quick'}."
+            f"The {count} trainings on half of the users would take about {seconds:,.0f} seconds, "
+            f"over {limit:g}. Audit {'fewer users' if slow else 'without --quick for more time'}."
         )
     return count
 

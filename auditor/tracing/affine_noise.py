@@ -165,7 +165,7 @@ class ComparisonCase:
         """
         if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
             if a.variable_key != b.variable_key:
-                raise NotTraced("the code compares one noise with another")
+                raise NotTraced("the code compares one noise with another, not with a number")
             coefficient, constant = a.coefficient - b.coefficient, a.constant - b.constant
             a = replace(a, coefficient=coefficient, constant=constant) if coefficient else constant
             b = Fraction(0)
@@ -205,7 +205,7 @@ def apply_to_noise(
     rule = _RULES.get(function)
     if rule is None:
         name = getattr(function, "__name__", str(function))
-        raise NotTraced(f"tracing does not support {name} of continuous noise")
+        raise NotTraced(f"tracing can shift, scale, compare and round noise, but not apply {name}")
     kind = _KINDS.get(function, np.bool_ if isinstance(function, np.ufunc) else None)
     waiting: list[list[bool]] = [[]]
     while waiting:
@@ -297,7 +297,7 @@ def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
         for noise in (a, b):
             if noise.inner_noise is None and noise.source.is_integer and not noise.source.n_values:
                 raise UnfixedDrawError(noise.source)
-        raise NotTraced("the code adds two noises whose sum has no known density")
+        raise NotTraced("the code adds two noises whose sum has no density that tracing knows")
     source = part.path.merge_sum(total, (s, weights[0]), (t, weights[1]))
     rest = {known: cell for known, cell in part.cells.items() if known not in (s, t)}
     part.cells = {**rest, source: source.domain}
@@ -306,7 +306,7 @@ def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
 
 def _multiply(part: ComparisonCase, a: Any, b: Any) -> Any:
     if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
-        raise NotTraced("the code multiplies one noise by another")
+        raise NotTraced("the code multiplies one noise by another, which tracing cannot follow")
     noise, number = (a, to_fraction(b)) if isinstance(a, AffineNoise) else (b, to_fraction(a))
     if math.isinf(number):
         raise NotTraced("the code multiplies noise by an infinite number")
@@ -315,7 +315,7 @@ def _multiply(part: ComparisonCase, a: Any, b: Any) -> Any:
 
 def _divide(part: ComparisonCase, a: Any, b: Any) -> Any:
     if isinstance(b, AffineNoise):
-        raise NotTraced("the code divides by noise")
+        raise NotTraced("the code divides by noise, which tracing cannot follow")
     number = to_fraction(b)
     if number == 0 or math.isinf(number):
         raise NotTraced(f"the code divides noise by {b!r}")
@@ -341,7 +341,7 @@ def _clip(part: ComparisonCase, a: Any, low: Any, high: Any) -> Any:
 
 def _where(part: ComparisonCase, condition: Any, a: Any, b: Any) -> Any:
     if isinstance(condition, AffineNoise):
-        raise NotTraced("the code uses continuous noise as a condition. Compare it with a number")
+        raise NotTraced("the code uses continuous noise as a condition. Write 'noise != 0'")
     return a if condition else b
 
 
@@ -369,7 +369,7 @@ def _floor(part: ComparisonCase, a: AffineNoise) -> Any:
     if a.is_lattice:
         if a.coefficient.denominator == 1 and a.constant.denominator == 1:
             return a
-        raise NotTraced("the code rounds noise that is already rounded. Round once")
+        raise NotTraced("the code rounds integer noise that was scaled or shifted by a fraction")
     cell = part.cells[a.source]
     low, high = sorted(a.evaluate(float(end)) for end in (cell[0][0], cell[-1][1]))
     if not (math.isfinite(low) and math.isfinite(high) and high - low < _MAX_STEPS):

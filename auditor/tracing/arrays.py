@@ -103,7 +103,7 @@ class TracedArray(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         if options.pop("where", True) is not True or method in ("at", "reduceat"):
-            raise NotTraced(f"numpy.{ufunc.__name__} with where=, at or reduceat is not supported")
+            raise NotTraced("the code uses where=, .at or .reduceat of a ufunc. Use a loop instead")
         dtype = options.pop("dtype", None)
         given = {} if dtype is None else {"dtype": dtype}
         symbolic = any(map(_is_symbolic, inputs))
@@ -130,7 +130,7 @@ class TracedArray(np.ndarray):
             return result
         if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
             if _is_symbolic(result):
-                raise NotTraced("the code writes draws into an existing array. Make a new array")
+                raise NotTraced("a += b or out= writes draws into an array. Use a = a + b instead")
             result = result.to_concrete()
         if symbolic and not np.can_cast(dtype, out[0].dtype, "same_kind"):
             raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")
@@ -179,7 +179,7 @@ class TracedArray(np.ndarray):
         Raises NotTraced for a view as another dtype, which would reinterpret the bytes.
         """
         if kind and not (isinstance(kind[0], type) and issubclass(kind[0], np.ndarray)):
-            raise NotTraced("the code reads the bytes of an array as another type. Use astype")
+            raise NotTraced("the code reads bytes by view(dtype). To convert values, use astype")
         return super().view(*kind)
 
     def tobytes(self, *_: Any) -> bytes:

@@ -143,7 +143,7 @@ def can_catch(run: OperationTracer, error: BaseException, classes: Any) -> bool:
 
 def _type(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     if len(args) != 1 or kwargs:
-        run.refuse("the code creates a class by type()")
+        run.refuse("the code creates a class by type(). Use a class statement")
     return run.get_attribute(args[0], "__class__")
 
 

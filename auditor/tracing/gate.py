@@ -218,10 +218,10 @@ class CallGate(ABC):
         self.count_steps(len(self.name_reads) + _CALL * len(self.reads))
         for (_, name), (names, value) in self.name_reads.items():
             if names.get(name) is not value:
-                raise StateChanged(f"the code reads {name}, which changes meanwhile. Keep it fixed")
+                raise StateChanged(f"the code reads {name}, whose value changed during the tracing")
         for value, before in self.reads.values():
             if _read_content(value) != before:
-                raise StateChanged("the code reads an object that changes meanwhile. Keep it fixed")
+                raise StateChanged("the code reads an object that changed during the tracing")
 
     def call_allowed_compiled(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
@@ -293,19 +293,19 @@ class CallGate(ABC):
             self.refuse_too_long(self.run_code(lambda: size(*map(self.fix_value, args), **kwargs)))
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
-                self.refuse(f"the code lets {name} write into an array that may hold random draws")
+                self.refuse(f"the code passes {name} an out= with random draws. Use its result")
             args = tuple(map(self.make_arrays_concrete, args))
             kwargs = {key: self.make_arrays_concrete(value) for key, value in kwargs.items()}
         if id(function) in _TEXTS and any(
             (type(value) in ARRAYS and value.ndim) or type(value) is MaskedEntries for value in args
         ):
-            self.refuse("the code converts an array to text, which depends on print options")
+            self.refuse("the text of an array depends on print options. Convert x.tolist() to text")
         shapes = [v.shape for v in args if type(v) in ARRAYS and v.ndim]
         if len(shapes) > 1 and type(function) in (np.ufunc, types.BuiltinFunctionType):
             self.refuse_too_long(math.prod(map(max, itertools.zip_longest(
                 *(shape[::-1] for shape in shapes), fillvalue=1))))  # fmt: skip
         if kwargs.get("copy", True) is not True or kwargs.get("overwrite_input"):
-            self.refuse(f"the code calls {name} with an option that lets it change its arguments")
+            self.refuse(f"the code calls {name} with copy= or overwrite_input=. Omit these")
         given = args[function.nin :] if type(function) is np.ufunc else ()
         for out in (*given, kwargs.get("out")):
             if out is not None:
@@ -347,7 +347,7 @@ class CallGate(ABC):
             return value
         if kind is TracedIterator:
             if name not in _CONSUMING:
-                self.refuse(f"the code uses an iterator in {name}, which may read its address")
+                self.refuse(f"the code uses an iterator in {name}. Make a list of it first")
             return (self._admit(entry, name, arguments, False) for entry in value.values)
         if id(value) in arguments:
             return value
@@ -360,7 +360,7 @@ class CallGate(ABC):
             entries = itertools.chain.from_iterable(value.items()) if kind in DICTS else value
             for entry in entries:
                 if type(entry) is TracedIterator:
-                    self.refuse(f"the code uses a container with an iterator in {name}")
+                    self.refuse(f"the code uses a container with an iterator in {name}. Use lists")
                 if type(entry) not in ATOMIC_TYPES:
                     self._admit(entry, name, arguments, False)
         elif kind is np.ndarray:
@@ -385,11 +385,11 @@ class CallGate(ABC):
         The order must depend on the values of the entries alone.
         """
         if not all(type(e) in _ORDERED and (type(e) is Symbol or e == e) for e in value):
-            self.refuse("the code reads the order of a set, which differs between processes")
+            self.refuse("the order of a set differs between processes. Use a list or sorted(set)")
 
     def _check_array(self, value: Any) -> None:
         if value.dtype.hasobject:
-            self.refuse("the code uses an array of objects")
+            self.refuse("the code uses an array of dtype object. Use an array of numbers or a list")
         self.refuse_too_long(value.size)
         root = value
         while type(root.base) is np.ndarray:

@@ -112,7 +112,7 @@ class TracedGenerator(np.random.Generator):
         """
         low, high = (0, low) if high is None else (low, high)
         if np.ndim(low) or np.ndim(high):
-            raise NotTraced("tracing does not support Generator.integers with arrays as bounds")
+            raise NotTraced("Generator.integers gets arrays as bounds. Use one call per entry")
         first, beyond = int(low), int(high) + endpoint
         many, name = beyond - first, f"integers({first}, {beyond})"
         if many <= 0:
@@ -305,7 +305,7 @@ class TracedGenerator(np.random.Generator):
             return draw()
         many, limit = math.prod(_to_shape(size)), paths.MAX_DRAWS
         if many > limit:
-            raise NotTraced(f"the code draws an array of {many:,} numbers, over {limit:,}")
+            raise NotTraced(f"the code draws an array of {many:,} numbers, more than {limit:,}")
         draws = np.empty(many, dtype=object)
         for place in range(many):
             draws[place] = draw()
@@ -335,7 +335,7 @@ def _make_noise_method(family: str, name: str, *parameters: str) -> Callable[...
     def draw(self: TracedGenerator, *args: Any, **kwargs: Any) -> Any:
         given = dict(zip((*parameters, "size", "dtype", "out"), args, strict=False)) | kwargs
         if given.get("out") is not None:
-            raise NotTraced(f"tracing does not support Generator.{name} with out=")
+            raise NotTraced(f"Generator.{name} has out=. Use the array that it returns instead")
         if not parameters:
             return self.draw_real(family, given.get("size"), "random()" if name == "random" else "")
         loc, scale = given.get("loc", 0.0), given.get("scale", 1.0)
@@ -459,7 +459,7 @@ def _replace_python_random(rng: Any) -> dict[str, Callable[..., Any]]:
 
     def sample(population: Any, k: int, *, counts: Any = None) -> Any:
         if counts is not None:
-            raise NotTraced("tracing does not support random.sample with counts=")
+            raise NotTraced("the code calls random.sample with counts=. Repeat the elements")
         shares = _equal_masses(max(len(population), 1))
         return [population[place] for place in rng.draw_distinct_indices(shares, k)]
 

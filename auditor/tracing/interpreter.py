@@ -218,7 +218,7 @@ class CallTracer(OperationTracer):
 _EMPTY = types.CellType()
 _NAMED: tuple[Any, ...] = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, type, abc.ABCMeta,
-    types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, type(np.mean),
 )  # fmt: skip
 
 
@@ -392,7 +392,7 @@ class Interpreter(CallTracer):
         ``package``: package of the importing module, from which the dots start.
         """
         if part == "*":
-            self.refuse("tracing does not support import *")
+            self.refuse("the code uses 'import *'. Import each name instead")
         if level:
             parents = package.split(".")
             name = ".".join([*parents[: len(parents) - level + 1], *filter(None, [name])])

@@ -175,12 +175,12 @@ class OperationTracer(objects.ObjectBuilder):
         """
         kinds = [self.get_safe_class(a), self.get_safe_class(b)]
         if bool in kinds and (Symbol in kinds or MaskedEntries in kinds):
-            self.refuse("the code compares a random draw by identity")
+            self.refuse("the code compares a random draw by 'is'. Use '=='")
         for kind in kinds:
             own = self.is_python_class(kind) and kind not in (tuple, *known.ALLOWED_ATTRS)
             if own or kind in (*_SINGLE, *ALLOWED_METACLASSES, *_IDENTIFIED):
                 return a is b
-        self.refuse("the code compares numbers or text by identity, which depends on Python itself")
+        self.refuse("the code compares numbers or text by 'is'. Use '=='")
 
     def contains(self, container: Any, value: Any) -> bool:
         """Returns the result of ``value in container`` in traced code."""

@@ -147,7 +147,7 @@ def _split(output: Any, leaves: list[Any]) -> Hashable:
     if (record := read_record_fields(output)) is not None:
         return type(output).__qualname__, _split(record, leaves)
     if getattr(output, "__dict__", None) and not isinstance(output, Enum):
-        raise NotTraced(f"the code returns a {type(output).__name__} with attributes. Omit them")
+        raise NotTraced(f"the code returns a {type(output).__name__} with attributes. Use a dict")
     if isinstance(output, dict):
         items = output.items()  # in their order, which the output reveals
         return "map", tuple((get_value_key(key), _split(value, leaves)) for key, value in items)

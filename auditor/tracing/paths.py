@@ -264,7 +264,7 @@ MAX_DRAWS = 1 << 16
 # Number of steps counted per run of the code, and number of steps counted per decision.
 RUN_STEPS, _DECISION = 200, 20
 _TRIES, _MAX_DEPTH = 1000, 512
-_CHANGED = "the function took another path with the same random draws: it depends on other state"
+_CHANGED = "the code took another path with the same draws: it depends on state such as a counter"
 
 
 class NotTraced(Exception):
@@ -312,7 +312,7 @@ class StepBudget:
         """Subtracts ``steps`` from the budget; raises OutOfSteps if fewer remain."""
         self.remaining -= steps
         if self.remaining < 0:
-            raise OutOfSteps(f"tracing all paths of one input takes more than {self.steps:,} steps")
+            raise OutOfSteps(f"the code has too many paths or loops for {self.steps:,} steps")
 
 
 class ExecutionPath:
@@ -397,7 +397,7 @@ class ExecutionPath:
         """
         half, last = Fraction(1, 2), math.ceil(-math.log(MIN_PATH_PROB) / source.geometric_rate) + 1
         if last > MAX_PATHS:
-            raise NotTraced(f"the code adds two noises, one with more than {MAX_PATHS:,} values")
+            raise NotTraced(f"the code adds noise to a geometric draw of over {MAX_PATHS:,} values")
         ends = [-math.inf, *(k + half for k in range(-last - 1, last + 1)), math.inf]
         cell = self.limits.get(source, source.domain)
         parts = [source.intersect_cells(cell, (interval,)) for interval in itertools.pairwise(ends)]

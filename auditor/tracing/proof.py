@@ -154,7 +154,7 @@ class _TagPair:
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _are_equal(*pair)]
         if lost and len(pairs) > 1:
-            raise NotTraced("rare paths were left out, and several numbers depend on the input")
+            raise NotTraced("some paths are rarer than 2^-100, and several numbers use the input")
         # All normal numbers together are equivalent to one normal number. Other blocks are combined
         # to all their joint values.
         shifts, dense = [], []

@@ -30,7 +30,7 @@ from fedrec_auditor.targets.wrapped.client import get_error_text
 # Total number of replays, approximate number of draws in them, and minimum number of replays of one
 # input. More replays are added until every value has occurred.
 _REPLAYS, _REPLAYED, _MIN_REPLAYS = 24, 1 << 13, 2
-_CHANGED = "the output changed with the same random draws"
+_CHANGED = "the output changed with the same random draws: it depends on state such as a counter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _run_all(
         except paths.PathTooRare:
             raise
         except Exception as error:  # of the interpreter's own
-            failure = f"{type(error).__name__}: {error}"
+            failure = f"an error of fedrec-auditor, {type(error).__name__}: {error}"
             raise NotTraced(f"tracing failed with {failure}", locate_error(error)) from None
         interpreter.check_state_unchanged()
         return output
@@ -291,10 +291,10 @@ def _cover_values(
             if not remaining[source]:
                 del remaining[source]
         if min_count < 0 and before == (len(pieces), remaining):
-            raise NotTraced("the output depends on a draw of another call. Draw again in each call")
+            raise NotTraced("the output depends on a draw that an earlier call made and stored")
         known = path.sample_draws(draws, limits) or path.sample_draws(draws, path.limits)
         if known is None:
-            raise NotTraced("a branch of the code is too unlikely to be checked by a replay")
+            raise NotTraced("a branch that a sum of noises decides is rarer than about 1 in 1,000")
         yield known
 
 

@@ -64,7 +64,7 @@ class Symbol:
             confined = {}
             for source, cell in cells.items():
                 if source in self.path.used_up:
-                    raise NotTraced("a draw in a sum or seed is used again. Use a new draw there")
+                    raise NotTraced("a draw is used again after use in a sum of draws or a seed")
                 kept = source.intersect_cells(cell, limits[source]) if source in limits else cell
                 if not kept:
                     break
@@ -111,7 +111,7 @@ class Symbol:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
-            raise NotTraced(f"tracing does not support numpy.{ufunc.__name__}.{method} of a draw")
+            raise NotTraced(f"tracing supports numpy.{ufunc.__name__}(draw) only as a plain call")
         if any(isinstance(value, np.ndarray) and value.ndim for value in inputs):
             return Symbol.call_ufunc(ufunc, *inputs)
         return apply_to_values(ufunc, *inputs)

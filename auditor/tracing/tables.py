@@ -207,7 +207,7 @@ def _iter_entries(
         yield tuple(key), OutputMass(mass * smooth / total, cells, dense)
     for number, weight in mixture.atoms.items():
         if len(noises) > 1:
-            raise NotTraced("several output numbers hold the same rounded noise. Return only one")
+            raise NotTraced("several output numbers hold one rounded noise. Tracing supports one")
         at = tuple(number if value is DENSITY_SLOT else value for value in key)
         yield at, OutputMass(weight * share, cells, has_underflow=cut)
 
@@ -237,7 +237,7 @@ def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
     plain = any(DENSITY_SLOT not in key for table in tables for key in table)
     tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
     if len({place for place, _ in lattices}) > 1 or (tied and plain):
-        raise NotTraced("several output numbers hold the same integer noise. Return only one")
+        raise NotTraced("several output numbers hold the same integer noise. Tracing supports one")
     for table in tables if lattices else ():
         for other in list(table):
             for place, number in enumerate(other):
@@ -259,7 +259,7 @@ def check_rounding_ties(tables: Sequence[MassTable]) -> None:
     ties = {entry for table in tables for key in table for entry in key if isinstance(entry, tuple)}
     for one, other in itertools.pairwise(sorted(ties)):
         if all(map(are_close, one[1:], other[1:])):
-            raise NotTraced("two output numbers differ only by rounding. Return one of them")
+            raise NotTraced("two output numbers differ only by rounding, which could reveal inputs")
 
 
 def _mask_equal(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
@@ -393,7 +393,7 @@ def _round_down(mixture: Mixture) -> Mixture:
     1e-314.
     """
     if mixture.atoms or any(piece.step for piece in mixture.pieces):
-        raise NotTraced("the code rounds noise that is already rounded. Round once")
+        raise NotTraced("the code rounds rounded noise again, which tracing cannot follow")
     # Normal noise becomes points (numbers with their probabilities). Other noise becomes lattices
     # (equally spaced numbers), with points at the ends.
     points: dict[float, float] = {}

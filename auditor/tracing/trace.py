@@ -84,7 +84,7 @@ class Trace:
         except NotTraced:
             raise
         except Exception as error:  # numbers out of range
-            raise NotTraced(f"comparing the output distributions failed: {error}") from error
+            raise NotTraced(f"the output distributions cannot be compared: {error}") from error
 
     def check_output_forms(self, delta: float) -> CheckResult | None:
         """Returns a failed check if the form of outputs reveals the input; else None.
@@ -228,5 +228,5 @@ def prove_epsilon(
 
 
 def _make_failure(reason: str) -> TracingResult:
-    check = CheckResult.make_not_run(f"Sampled instead: {reason.removesuffix('.')}.")
+    check = CheckResult.make_not_run(f"Tested by samples instead: {reason.removesuffix('.')}.")
     return TracingResult(replace(check, name=PROOF_CHECK_NAME))

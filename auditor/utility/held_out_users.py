@@ -103,8 +103,8 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     sizes = np.diff(held_out_data.ratings.indptr)
     if count == interactions.n_users or not (sizes >= 2).any():
         raise InputError(
-            "Expected a user for training and a held-out user with two interactions, got n_users="
-            f"{interactions.n_users} without both. Give more users with more interactions each."
+            f"Expected training users and a held-out user with 2 interactions, got {count} of "
+            f"{interactions.n_users} users held out. Give more users and interactions per user."
         )
     owner = np.repeat(np.arange(count), sizes)
     order = np.lexsort((rng.random(len(owner)), owner))

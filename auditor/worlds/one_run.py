@@ -399,7 +399,7 @@ def make_one_run_worlds(
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
         """Raises InputError, because one training gives no separate outputs to draw."""
         raise InputError(
-            "Expected estimator 'auto', 'guesses', 'trade-off' for one run, got another. Use auto."
+            "Expected the estimator auto, guesses or trade-off for one run, got another. Use auto."
         )
 
     return Worlds(names=names, scope=scope, draw=draw, statistic_name="score", run_canaries=coins)

@@ -298,8 +298,8 @@ class FormulaValues:
                 value = getattr(holder, name)
                 return value(self.population) if callable(value) else value
         raise InputError(
-            f"Expected an attribute of {self.system.name} or of a population as a name in braces, "
-            f"got {name!r}. Correct the claim whose text contains {{{name}}}."
+            f"Expected {{{name}}} in a claim to name an attribute of {self.system.name} or of "
+            f"Population, got {name!r}. Correct the name in braces."
         )
 
     def evaluate(self, formula: float | str, *delta: float) -> float:

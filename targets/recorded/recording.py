@@ -76,7 +76,7 @@ class RecordedPart(BaseModel):
         if self.kind is Payload.REPORTS and not (
             self.magnitude and self.shape and len(self.shape) == 2
         ):
-            raise ValueError("kind 'reports' needs a magnitude and a shape such as [100, 8]")
+            raise ValueError("kind 'reports' needs magnitude and a shape of 2 axes, like [100, 8]")
         return self
 
 
@@ -126,7 +126,7 @@ class Manifest(BaseModel):
         if self.rows is not None:
             widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
-                raise ValueError(f"rows that are not {self.n_items} entries of one length > 0")
+                raise ValueError(f"rows of unequal or zero length, or not n_items={self.n_items}")
         if self.channel is not None:
             _make_channel(self.channel)
         return self

@@ -490,7 +490,7 @@ class MessageFile:
                 starts[name] = self._find_starts(tensors, name, form)
                 sizes[name] = len(starts[name]) - 1
         if len(set(sizes.values())) != 1:
-            raise self.make_error("one message per sender in each part", got=f"counts {sizes}")
+            raise self.make_error("arrays with equal numbers of messages", f"the numbers {sizes}")
         made = {"arrays": tensors, "layouts": layouts, "senders": senders, "row_starts": starts}
         for name, value in (made | {"n_messages": next(iter(sizes.values()))}).items():
             object.__setattr__(self, name, value)

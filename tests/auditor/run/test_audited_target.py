@@ -267,7 +267,7 @@ def test_long_trainings_on_halves_are_skipped(monkeypatch: pytest.MonkeyPatch) -
     found = make_target("fcf", "user-membership").run_step("user-membership")
     assert not found.attacks
     (row,) = found.skipped
-    assert "are not possible; the 4 trainings on halves would take about" in row.reason
+    assert "are not possible; the 4 trainings on half of the users would take about" in row.reason
 
 
 def test_halves_that_a_target_refuses_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:

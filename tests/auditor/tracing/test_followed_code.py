@@ -409,7 +409,7 @@ def test_changes_by_another_thread_are_detected(monkeypatch: pytest.MonkeyPatch)
         return answer
 
     monkeypatch.setattr(SingleOutputRandomizer, "interpret", beside)
-    with pytest.raises(NotTraced, match="changes"):
+    with pytest.raises(NotTraced, match="changed"):
         check(lambda x, rng: x if state.value % 1000 == 999 else coin(x, rng))
 
 

@@ -278,7 +278,7 @@ def test_changes_by_replays_are_detected(kind: str, monkeypatch: pytest.MonkeyPa
         return x if count() % 1000 == 999 else coin(x, rng)
 
     monkeypatch.setattr(sys, "stdout", output)
-    with pytest.raises(NotTraced, match="changes"):
+    with pytest.raises(NotTraced, match="changed"):
         check(function)
 
 

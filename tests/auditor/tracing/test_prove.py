@@ -186,7 +186,7 @@ def test_code_that_cannot_be_traced_is_sampled_with_a_reason(
     randomizer: Callable[..., Any], message: str
 ) -> None:
     found, reason = verify(randomizer)
-    assert reason.startswith(f"Sampled instead: {message}")
+    assert reason.startswith(f"Tested by samples instead: {message}")
     assert not found.exact
 
 

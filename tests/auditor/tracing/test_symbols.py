@@ -74,7 +74,7 @@ def _one_coin_of_two_noises(x: float, rng: Rng) -> Any:
     ("function", "reason"),
     [
         (_used_again, "is used again"),
-        (_known_in_part, "no known density"),
+        (_known_in_part, "no density that tracing knows"),
         (_one_coin_of_two_noises, "two noises that depend on the same random draws"),
     ],
 )

@@ -488,7 +488,7 @@ def _swallowed(x: int, rng: Rng) -> Any:
         (_seed_of_one_half, "is used again"),
         (_known_seed, "not a fresh random draw"),
         (_bent, r"supports Generator\.beta"),
-        (_steps_by_the_input, "the same grid step for all discrete noise"),
+        (_steps_by_the_input, "the same grid spacing for all discrete noise"),
     ],
 )
 def test_code_that_is_not_traced_is_refused_with_a_reason(function: Any, reason: str) -> None:

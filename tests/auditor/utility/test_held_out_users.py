@@ -60,7 +60,7 @@ def test_every_user_is_held_out_in_some_split() -> None:
 
 @pytest.mark.parametrize("table", [np.ones((1, 5)), np.eye(6), np.zeros((6, 3))])
 def test_too_little_data_is_refused(table: np.ndarray) -> None:
-    with pytest.raises(InputError, match="two interactions"):
+    with pytest.raises(InputError, match="with 2 interactions"):
         hold_out(Interactions.create(table), np.random.default_rng(0))
 
 

@@ -94,7 +94,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "another shape": (lambda p: save(p, item=np.ones((2, ITEMS, 3))), "of shape (5, 2)"),
     "another component": (lambda p: save(p, mlp=np.ones((2, 3))), "the components item"),
     "a single number": (lambda p: save(p, item=np.array(1.0)), "one entry per message"),
-    "fewer messages": (lambda p: save(p, item=np.ones((1, ITEMS, 2))), "one message per sender"),
+    "fewer messages": (lambda p: save(p, item=np.ones((1, ITEMS, 2))), "equal numbers of messages"),
     "stray array": (lambda p: save(p, item__more=np.ones(2)), "X:counts"),
     "rows without counts": (
         lambda p: save(p, item=np.ones((1, 2)), item__rows=np.array([0])),
@@ -201,8 +201,8 @@ def test_invalid_lists_are_refused(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"rows": [1, 2]}, "rows that are not 5 entries of one length"),
-        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "rows that are not 5 entries of one length > 0"),
+        ({"rows": [1, 2]}, "rows of unequal or zero length"),
+        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "rows of unequal or zero length"),
         ({"rows": [1, 2, 3, 4, -5]}, "rows"),
         ({"version": 2}, "version=2: Input"),
         ({"code": 3}, "got 'code'"),
@@ -224,7 +224,7 @@ def test_invalid_lists_are_refused(
             "dimension to be a whole number",
         ),
         ({"components": {"item": {"kind": "change", "shape": [1] * 100_000}}}, "at most 32 items"),
-        ({"components": {"item": {"kind": "reports"}}}, "a magnitude"),
+        ({"components": {"item": {"kind": "reports"}}}, "magnitude"),
         ({"components": {"item": {"kind": "secret"}}}, "kind='secret'"),
         ({"components": {"other": {"kind": "model"}}}, "got 'item'"),
     ],
