@@ -39,7 +39,7 @@ _N_TABLES = 14  # number of tables of the uploads for which memory is estimated
 _FIRST_KEYS = ("gender", "age_group")  # attributes that Zhang et al. infer; their rows come first
 _ALL_UPLOADS, _TRUE_SET = "all uploads", "true interaction set"
 _NO_READING = (
-    "Inferring {} is not possible: no group, or more than one, of rows or columns can encode it."
+    "Inferring {} was not attempted: no group, or more than one, of rows or columns can encode it."
 )
 
 
@@ -105,7 +105,7 @@ def score_attack(trial: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     for key in sorted(keys, key=lambda key: (key not in _FIRST_KEYS, key != _FIRST_KEYS[0], key)):
         subjects = readable[attributes[key].has_value[readable]]
         if why := _explain_no_guess(attributes[key], subjects):
-            rows.append(trial.make_skipped_row(f"Inferring {key} is not possible: {why}"))
+            rows.append(trial.make_skipped_row(f"Inferring {key} was not attempted: {why}"))
         elif whole is None:
             new_rows = _score_nonlearner(trial, subjects, key)
             rows += new_rows
@@ -177,7 +177,7 @@ def _score_learner(
     if usable and (why := _explain_no_truth(trial, subjects)):
         defects[_TRUE_SET] = why
     for name, why in defects.items():
-        what = f"Inferring {key} from the features “{name}” is not possible"
+        what = f"Inferring {key} from the features “{name}” was not attempted"
         yield trial.make_skipped_row(f"{what}: {why}")
     if not usable:
         return
@@ -187,8 +187,8 @@ def _score_learner(
         question = _make_question(trial, subjects, key, share)
         if not question.backgrounds:
             yield trial.make_skipped_row(
-                f"Inferring {key} with {share:.0%} of users known is not possible: in every draw, "
-                f"all known users among {len(subjects)} are of one class."
+                f"Inferring {key} with {share:.0%} of users known was not attempted: in every "
+                f"draw, all known users among {len(subjects)} are of one class."
             )
             continue
         baselines = _guess_baselines(trial, whole, question)

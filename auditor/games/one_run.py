@@ -460,7 +460,7 @@ class OneRunGame(canary_game.CanaryGame):
         if target.n_required_items is not None:
             raise InputError(
                 "Expected a model for any number of items, because canaries have new items, got "
-                f"one of {target.n_required_items} items. Give a function that makes a model."
+                f"exactly {target.n_required_items} items. Give a function that makes a model."
             )
         trained, count = _shorten_target(case), _count_canaries(case)
         crowd = canary.count_population(interactions)

@@ -142,7 +142,7 @@ class TracedGenerator(np.random.Generator):
         trials, share = int(n), _to_probability(p)
         described = f"{trials:,} trials"
         if trials > _MAX_VALUES:
-            raise NotTraced(f"a binomial draw has {described}, more than {_MAX_VALUES:,}")
+            raise NotTraced(f"a binomial draw has {described}, above the limit {_MAX_VALUES:,}")
         if trials * share.denominator.bit_length() > _MAX_BITS:
             raise NotTraced(f"a binomial draw of {described} has too many outcomes to enumerate")
         hits = range(trials + 1)

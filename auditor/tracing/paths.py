@@ -312,7 +312,7 @@ class StepBudget:
         """Subtracts ``steps`` from the budget; raises OutOfSteps if fewer remain."""
         self.remaining -= steps
         if self.remaining < 0:
-            raise OutOfSteps(f"the code has too many paths or loops for {self.steps:,} steps")
+            raise OutOfSteps(f"the code needs more than {self.steps:,} steps of tracing")
 
 
 class ExecutionPath:

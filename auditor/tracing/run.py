@@ -52,8 +52,8 @@ class AllPaths(NamedTuple):
 
     - ``path_results``: the paths that were run.
     - ``n_untraced_paths``: number of paths that were left out, each of probability below 2^-100.
-    - ``is_replayed``: whether the callable itself was called to check each path. If false, the
-      tracing interpreter replayed the paths.
+    - ``is_replayed``: whether each path was checked by a replay, which calls the callable itself.
+      If false, the tracing interpreter ran each path again.
     - ``output_forms``: observed forms (types, shapes, signs of zero) of the parts of outputs, by
       the key of the part (``outputs.iter_forms``).
     """

@@ -31,8 +31,8 @@ class Trace:
     - ``inputs``: the inputs for which it was traced.
     - ``dists``: output distribution of each input.
     - ``names``: name of each input; the text of the input if empty.
-    - ``is_replayed``: whether the callable itself was called to check each execution path. If
-      false, the tracing interpreter replayed the paths.
+    - ``is_replayed``: whether each execution path was checked by a replay, which calls the callable
+      itself. If false, the tracing interpreter ran each path again.
     - ``output_forms``: observed forms (types, shapes, signs of zero) of each input's outputs; empty
       if forms are not compared.
     """

@@ -147,7 +147,7 @@ class CatalogueRow(Row):
         accused = self.verdict is Verdict.VIOLATED or self.arithmetic is NumberLabel.WRONG
         if accused and self.basis is Basis.DERIVED:
             words = f"got {self.verdict or self.arithmetic}. Change the label or the basis."
-            raise ValueError(f"Expected derived entry {self.number} not to accuse a paper, {words}")
+            raise ValueError(f"Expected no refutation of derived entry {self.number}, {words}")
         return self
 
     @property

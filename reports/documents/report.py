@@ -45,7 +45,7 @@ from fedrec_auditor.reports.say.metrics import describe_trainings, format_ci, fo
 from fedrec_auditor.reports.say.summary import Summary
 
 # Reason why an attack does not infer an attribute, perhaps from some features only.
-_REASON_PATTERN = re.compile("Inferring (.+?)( from the features “.+”)? is not possible: (.+)")
+_REASON_PATTERN = re.compile("Inferring (.+?)( from the features “.+”)? was not attempted: (.+)")
 # Families of attacks that test each risk.
 _RISKS = {
     "Singling out": ("reconstruction", "user-level membership inference"),
@@ -204,7 +204,7 @@ def build_claim_sections(
         above = f"the paper above, section{place}"
         about = make_facts(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
-            ("Statement", claim.statement),
+            ("Statement of the claim", claim.statement),
             ("Source", above if place and paper in papers else claim.source),
             ("In plain words", say.describe_claimed_guess(claim) if plain and promised else ""),
         )
@@ -379,7 +379,7 @@ def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], .
     for (attack, reason), pairs in parts.items():
         for names, features in merge_equal_texts(pairs):
             of, using = " or ".join(names.rsplit(", ", 1)), re.sub("”  .+? “", "” or “", features)
-            texts.append((attack, f"Inferring {of}{using} is not possible: {reason}"))
+            texts.append((attack, f"Inferring {of}{using} was not attempted: {reason}"))
     return merge_equal_texts(texts)
 
 

@@ -172,7 +172,7 @@ def test_derived_entries_are_labelled_and_name_no_author() -> None:
 
 @pytest.mark.parametrize("word", [{"verdict": Verdict.VIOLATED}, {"arithmetic": NumberLabel.WRONG}])
 def test_derived_rows_cannot_be_labelled_false(word: dict[str, LabelEnum]) -> None:
-    with pytest.raises(ValidationError, match="Expected derived entry 3b not to accuse"):
+    with pytest.raises(ValidationError, match="Expected no refutation of derived entry 3b"):
         row(**{"basis": Basis.DERIVED, "arithmetic": None, **word})
 
 

@@ -115,9 +115,9 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
 
 def test_equal_reasons_of_skipped_attacks_are_merged(record: Record) -> None:
     rows = [
-        ("tree", "Inferring gender is not possible: 9 columns. Draw less."),
-        ("tree", "Inferring age is not possible: 9 columns. Draw less."),
-        ("knn", "Inferring job is not possible: 9 columns. Draw less."),
+        ("tree", "Inferring gender was not attempted: 9 columns. Draw less."),
+        ("tree", "Inferring age was not attempted: 9 columns. Draw less."),
+        ("knn", "Inferring job was not attempted: 9 columns. Draw less."),
         ("linkage", "It reads whole messages. It runs from: peers."),
         ("rows", "It reads rows. It runs from: peers."),
     ]
@@ -130,8 +130,8 @@ def test_equal_reasons_of_skipped_attacks_are_merged(record: Record) -> None:
             (
                 ("linkage", "It reads whole messages. It runs from: peers."),
                 ("rows", "It reads rows. It runs from: peers."),
-                ("tree", "Inferring age or gender is not possible: 9 columns. Draw less."),
-                ("knn", "Inferring job is not possible: 9 columns. Draw less."),
+                ("tree", "Inferring age or gender was not attempted: 9 columns. Draw less."),
+                ("knn", "Inferring job was not attempted: 9 columns. Draw less."),
             )
         ),
     )
