@@ -204,7 +204,7 @@ def build_claim_sections(
         above = f"the paper above, section{place}"
         about = make_facts(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
-            ("Statement of the claim", claim.statement),
+            ("Statement", claim.statement),
             ("Source", above if place and paper in papers else claim.source),
             ("In plain words", say.describe_claimed_guess(claim) if plain and promised else ""),
         )
