@@ -46,7 +46,7 @@ class InteractionMembership:
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "log-odds that a user has an item, by the methods (and their sources) in attacks/readers"
+        "log-odds that a user has an item, by the methods of attacks/readers (sources are there)"
     )
 
     def refusal(self, view: View) -> str:

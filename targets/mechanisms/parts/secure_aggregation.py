@@ -74,8 +74,8 @@ class TwoRoundNoise(Checked):
             )
         if self.masked < self.min_masked * (1.0 - 1e-12):
             raise InputError(
-                f"Expected masked (number of users whose round 1 arrives) >= {self.min_masked:g}, "
-                f"(1 - omega) n_users, got masked={self.masked!r}. Raise masked or omega."
+                f"Expected masked (users whose first message arrives) >= (1 - omega) n_users = "
+                f"{self.min_masked:g}, got masked={self.masked!r}. Raise masked or omega."
             )
         if not (self.colluding <= self.replaced and self.colluding < self.masked):
             raise InputError(
