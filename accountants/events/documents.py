@@ -63,7 +63,7 @@ def read_event(text: str) -> dp.DpEvent:
     except json.JSONDecodeError as error:
         raise InputError(f"Expected an event as JSON, got: {error}. Correct this JSON.") from None
     except RecursionError:
-        raise InputError("Expected at most 100 nested events, got more. Nest fewer.") from None
+        raise InputError("Expected fewer nested events, got too many levels. Nest fewer.") from None
     return event
 
 
