@@ -91,6 +91,10 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
     Sampling reduces the number of runs, but does not amplify privacy.
     """
 
+    # n possible runs reveal as much as K certain runs, K ~ Binomial(n, q), for probability q of a
+    # run. Example: the noise on a rating in a sampled row, if other ratings of the row reveal that
+    # the row was sampled.
+
     sampling_probability: float
     event: DpEvent
 

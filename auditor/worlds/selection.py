@@ -311,6 +311,7 @@ class SelectionDraws:
 
         The predicted bound may be 0 or negative, if few draws show no leak.
         """
+        # Any choice leaves the measured bound valid, because the rule is tested on fresh draws.
         return choose_simplest_rule(self._list_candidates(plan))
 
     def _list_candidates(self, plan: RuleTestPlan, *, several: bool = False) -> list[_Candidate]:
